@@ -1,0 +1,1 @@
+"""Where leases live: one interface, two implementations (`sqlite`, `dynamodb`)."""

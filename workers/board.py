@@ -1,0 +1,96 @@
+"""The board: shared memory through which the parent and its children tell each other numbers.
+
+One memfd, one slot of `SLOT_BYTES` per child. The parent writes `EPOCH` and `DEADLINE`, the child all the
+rest. Each field is one aligned native 8-byte store through `memoryview.cast("q")`, so that a reader sees the
+old or the new value and nothing else; `struct.pack_into` zero-fills first and would show a reader 0, which for
+a deadline means "passed". The checkpoint is larger than a word: it has two buffers and a generation written
+last, and the reader checks that the generation did not move while it copied.
+
+A slot is freed by the parent only after it saw the child dead. Times are CLOCK_BOOTTIME nanoseconds, 0 = never.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+SLOTS = 4096
+SLOT_BYTES = 8192
+CHECKPOINT_MAX_BYTES = 2048
+
+# words of a slot
+EPOCH = 0  # written by the parent, last, when it holds the pidfd: the child's permission to begin
+DEADLINE = 1  # written by the parent: the child must not deliver at or after this instant
+HEARTBEAT = 2  # the child's loop turned
+STARTED = 3  # the child's shard is set up (handler imported, sink open); its connections may still be down
+OPEN = 4  # connections open
+WANT = 5  # connections configured
+MESSAGES = 6  # messages delivered since the start
+BYTES = 7  # their payload bytes
+LAST_EVENT = 8  # arrival of the last message
+CONNECTS = 9  # successful upgrades since the start
+GENERATION = 10  # of the checkpoint: 0 none, else buffer = generation % 2
+WORDS = 64
+
+_LENGTHS = (16, 17)  # words holding the byte lengths of the two checkpoint buffers
+_BUFFERS = (1024, 1024 + CHECKPOINT_MAX_BYTES)
+
+
+class Slot:
+    """One child's slot. `words` is for hot paths: `slot.words[MESSAGES] = n`."""
+
+    __slots__ = ("_bytes", "number", "words")
+
+    def __init__(self, board: memoryview, number: int) -> None:
+        start = number * SLOT_BYTES
+        self.number = number
+        self._bytes = board[start : start + SLOT_BYTES]
+        self.words = self._bytes[: WORDS * 8].cast("q")
+
+    def clear(self) -> None:
+        """Forget the last child of this slot; only the parent, only after that child was seen dead."""
+        for word in range(WORDS):
+            self.words[word] = 0
+
+    def write_checkpoint(self, token: str) -> None:
+        """Raises ValueError beyond `CHECKPOINT_MAX_BYTES` of UTF-8."""
+        data = token.encode()
+        if len(data) > CHECKPOINT_MAX_BYTES:
+            raise ValueError(f"a checkpoint has {len(data)} bytes, at most {CHECKPOINT_MAX_BYTES} are possible")
+        generation = self.words[GENERATION] + 1
+        side = generation % 2
+        self._bytes[_BUFFERS[side] : _BUFFERS[side] + len(data)] = data
+        self.words[_LENGTHS[side]] = len(data)
+        self.words[GENERATION] = generation
+
+    def read_checkpoint(self) -> str | None:
+        """The newest complete checkpoint; None: none was written. Two writes during one copy make it try again."""
+        while generation := self.words[GENERATION]:
+            side = generation % 2
+            length = min(self.words[_LENGTHS[side]], CHECKPOINT_MAX_BYTES)
+            data = bytes(self._bytes[_BUFFERS[side] : _BUFFERS[side] + length])
+            if self.words[GENERATION] == generation:
+                return data.decode(errors="replace")
+        return None
+
+
+class Board:
+    """All slots. `create` in the parent; `attach(fd)` in the fork server (children inherit the mapping)."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._map = mmap.mmap(fd, SLOTS * SLOT_BYTES, mmap.MAP_SHARED)
+        self._view = memoryview(self._map)
+
+    @classmethod
+    def create(cls) -> Board:
+        fd = os.memfd_create("tenured-board", os.MFD_CLOEXEC)
+        os.ftruncate(fd, SLOTS * SLOT_BYTES)
+        return cls(fd)
+
+    @classmethod
+    def attach(cls, fd: int) -> Board:
+        return cls(fd)
+
+    def slot(self, number: int) -> Slot:
+        return Slot(self._view, number)
