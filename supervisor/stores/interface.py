@@ -30,7 +30,8 @@ class Store(Protocol):
     lanes: int
 
     def initialize(self) -> str:
-        """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`, `Unavailable`."""
+        """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`,
+        `Unavailable`."""
 
     def prove(self, member: Member, timeout_s: float) -> None:
         """Put `member`, check the schema, and prove on that row that a write which must be refused is refused,

@@ -1,0 +1,105 @@
+"""An SQLite file as a place for leases: how it is made, opened and recognised.
+
+What holds: only `create` makes anything; a connection that `connect` returns has been checked to be one of ours, and
+what it commits is on the disk (`synchronous=FULL`). All supervisors of a host use a rollback journal whatever SQLite
+they link: write-ahead logs could corrupt a file before 3.51.3, and a mix of modes is no mode.
+Errors: `Unfit` for a file that will not do, `sqlite3.Error` and `OSError` for one that cannot be reached now.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from supervisor.stores.interface import Unfit
+from supervisor.stores.sql import APPLICATION_ID, CREATE_TABLE
+from supervisor.stores.statements import COLUMNS
+
+_MADE_BY = "expected a file made by `tenured init`"
+
+
+def create(path: Path, deadline: float) -> bool:
+    """Make the file and its table unless they are there; False: they were. The file is for its owner only, because
+    checkpoints may be sensitive."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Unfit(f"{path} cannot be created: {error.strerror}; its folder must exist and be writable") from None
+    connection = _open(path, deadline)
+    try:
+        return _make_table(path, connection)
+    finally:
+        connection.close()
+
+
+def _make_table(path: Path, connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.DatabaseError as error:
+        raise _translated(path, error) from None
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        connection.execute("ROLLBACK")
+        return False
+    connection.execute(CREATE_TABLE)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("COMMIT")
+    return True
+
+
+def connect(path: Path, deadline: float) -> sqlite3.Connection:
+    connection = _open(path, deadline)
+    try:
+        _check(path, connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, deadline: float) -> sqlite3.Connection:
+    """`mode=rw` never creates a file. `isolation_level=None`: transactions begin and end only where we say so."""
+    uri = f"file:{quote(str(path))}?mode=rw"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    set_busy_timeout(connection, deadline)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def set_busy_timeout(connection: sqlite3.Connection, deadline: float) -> None:
+    """Wait for other processes' locks until `deadline` (monotonic seconds)."""
+    left_ms = max(1, round((deadline - time.monotonic()) * 1000))
+    connection.execute(f"PRAGMA busy_timeout = {left_ms}")
+
+
+def _check(path: Path, connection: sqlite3.Connection) -> None:
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
+        mode = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0] if application else ""
+    except sqlite3.DatabaseError as error:
+        raise _translated(path, error) from None
+    if path.stat().st_size == 0:
+        raise Unfit(f"{path} is empty, {_MADE_BY}")
+    if application != APPLICATION_ID:
+        raise Unfit(f"{path} belongs to another program, {_MADE_BY}")
+    missing = [name for name in COLUMNS if name not in present]
+    if missing:
+        raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {_MADE_BY} of this version")
+    if mode != "truncate":
+        raise Unfit(f"{path} is open elsewhere in journal mode {mode}, expected truncate")
+
+
+def _translated(path: Path, error: sqlite3.DatabaseError) -> Exception:
+    if primary_code(error) == sqlite3.SQLITE_NOTADB:
+        return Unfit(f"{path} is no SQLite file, {_MADE_BY}")
+    return error
+
+
+def primary_code(error: BaseException) -> int:
+    """SQLite's primary error code, 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF

@@ -1,0 +1,225 @@
+"""What each write means, in terms that every provider can render: a row to put, a row to change, a row to delete.
+
+Decides which attributes a write sets and removes and on which terms it depends, exactly as the docstrings in
+`records` say; `sqlite` and `dynamodb` only spell the result. So two stores cannot differ in a condition.
+Values are plain: str, int, bool, or a tuple of str. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from supervisor.records import (
+    MEMBER_PREFIX,
+    Claim,
+    Create,
+    DeleteMember,
+    Lease,
+    Member,
+    PutMember,
+    Release,
+    Renew,
+    Write,
+)
+
+Value = str | int | bool | tuple[str, ...]
+
+KEY = "lease"
+LEASE_COLUMNS = (
+    "lease",
+    "owner",
+    "epoch",
+    "beat",
+    "nonce",
+    "duration_ms",
+    "checkpoint",
+    "open",
+    "want",
+    "quiet_ms",
+    "policy",
+    "since",
+    "renewed_at",
+    "move",
+    "paused",
+    "history",
+)
+MEMBER_COLUMNS = ("fleet", "state", "capacity", "shards", "version", "digest", "host", "task", "zone")
+COLUMNS = LEASE_COLUMNS + MEMBER_COLUMNS  # `beat`, `nonce`, `duration_ms`, `since`, `renewed_at` serve both
+FOR_PEOPLE = ("checkpoint", "open", "want", "quiet_ms", "since", "renewed_at", "history")
+FOR_DECISIONS = tuple(name for name in COLUMNS if name not in FOR_PEOPLE)
+LISTS = ("history", "shards")
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    name: str
+    value: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotTrue:
+    """The attribute is absent or false."""
+
+    name: str
+
+
+Term = Equals | Absent | Between | NotTrue
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a row. `new`: only if no row has this key."""
+
+    key: str
+    sets: Mapping[str, Value]
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change a row if all `terms` hold. They always include an `Equals`, which a missing row cannot fulfil."""
+
+    key: str
+    sets: Mapping[str, Value]
+    removes: tuple[str, ...]
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a row if all `terms` hold."""
+
+    key: str
+    terms: tuple[Term, ...]
+
+
+Statement = Put | Change | Delete
+
+
+def statement_of(write: Write) -> Statement:
+    match write:
+        case Create():
+            return Put(write.shard, _free_row(write), new=True)
+        case Claim():
+            return _claim(write)
+        case Renew():
+            return renewal(write)
+        case Release():
+            return _release(write)
+        case PutMember():
+            return Put(write.member.key, member_attributes(write.member), new=False)
+        case DeleteMember():
+            terms = (Equals("beat", write.beat), Equals("nonce", write.nonce))
+            return Delete(MEMBER_PREFIX + write.id, terms)
+
+
+def _free_row(write: Create) -> dict[str, Value]:
+    return {
+        "epoch": write.epoch,
+        "beat": 0,
+        "nonce": write.nonce,
+        "duration_ms": write.duration_ms,
+        "since": write.at,
+    }
+
+
+def row_after_create(write: Create) -> Lease:
+    """The row that an applied create leaves behind."""
+    return Lease(write.shard, None, write.epoch, 0, write.nonce, write.duration_ms, since=write.at)
+
+
+def _claim(write: Claim) -> Change:
+    sets: dict[str, Value] = {
+        "owner": write.owner,
+        "epoch": write.epoch,
+        "beat": 0,
+        "nonce": write.nonce,
+        "duration_ms": write.duration_ms,
+        "policy": write.policy,
+        "open": 0,
+        "want": write.want,
+        "history": write.history,
+        "since": write.at,
+        "renewed_at": write.at,
+    }
+    if write.checkpoint is not None:
+        sets["checkpoint"] = write.checkpoint
+    removes = ("quiet_ms",) if write.keep_move else ("quiet_ms", "move")
+    owner = Absent("owner") if write.seen_owner is None else Equals("owner", write.seen_owner)
+    terms = (
+        owner,
+        Equals("epoch", write.seen_epoch),
+        Between("beat", write.beat_low, write.beat_high),
+        NotTrue("paused"),
+    )
+    return Change(write.shard, sets, removes, terms)
+
+
+def renewal(write: Renew) -> Change:
+    sets: dict[str, Value] = {
+        "beat": write.beat,
+        "nonce": write.nonce,
+        "open": write.open,
+        "want": write.want,
+        "policy": write.policy,
+        "renewed_at": write.at,
+    }
+    if write.quiet_ms is not None:
+        sets["quiet_ms"] = write.quiet_ms
+    if write.checkpoint is not None:
+        sets["checkpoint"] = write.checkpoint
+    terms = (
+        Equals("owner", write.owner),
+        Equals("epoch", write.epoch),
+        Between("beat", write.beat_low, write.beat_high),
+    )
+    return Change(write.shard, sets, (), terms)
+
+
+def _release(write: Release) -> Change:
+    sets: dict[str, Value] = {"nonce": write.nonce, "open": 0, "history": write.history, "renewed_at": write.at}
+    if write.checkpoint is not None:
+        sets["checkpoint"] = write.checkpoint
+    terms = (Equals("owner", write.owner), Equals("epoch", write.epoch))
+    return Change(write.shard, sets, ("owner", "quiet_ms"), terms)
+
+
+def member_attributes(member: Member) -> dict[str, Value]:
+    """All of them, also empty ones: a put replaces what an older put wrote."""
+    return {
+        "fleet": member.fleet,
+        "state": member.state,
+        "beat": member.beat,
+        "nonce": member.nonce,
+        "duration_ms": member.duration_ms,
+        "capacity": member.capacity,
+        "shards": member.shards,
+        "version": member.version,
+        "digest": member.digest,
+        "host": member.host,
+        "task": member.task,
+        "zone": member.zone,
+        "since": member.since,
+        "renewed_at": member.renewed_at,
+    }
+
+
+def check_batch(writes: Sequence[Renew], batch: int) -> None:
+    """A row stands in a batch at most once; raises ValueError, for a caller that breaks that has a bug."""
+    if len(writes) > batch:
+        raise ValueError(f"{len(writes)} renewals in one call, at most {batch} are possible")
+    if len({write.shard for write in writes}) != len(writes):
+        raise ValueError("one call renews a shard twice; a row stands in a batch at most once")
