@@ -206,7 +206,7 @@ def promises(verdict: Verdict, duration_ms: int) -> tuple[Promise, ...]:
             not verdict.lost and not verdict.missed and verdict.delivered > 0,
             f"{len(verdict.lost) + verdict.missed} lost of {verdict.sent + verdict.missed} events, "
             f"{verdict.delivered} delivered, {verdict.replayed} of them again after the takeover, "
-            f"{verdict.in_flight} on the wire at the end",
+            f"{verdict.in_flight} on the wire at the end, {verdict.torn} torn lines",
         ),
         Promise("no event is delivered twice under one epoch", not verdict.duplicates, f"{verdict.duplicates} twice"),
         Promise(
