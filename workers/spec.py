@@ -49,6 +49,7 @@ class Task:
     base: str  # folder of the configuration file: relative handler and file paths resolve against it
     credentials: str = ""  # systemd's credentials directory
     python_path: tuple[str, ...] = ()
+    supervisor: str = ""  # the id that the child's log lines carry
 
     def to_json(self) -> bytes:
         return json.dumps(dataclasses.asdict(self)).encode()

@@ -1,0 +1,159 @@
+"""What a user's handler is: a class with a few methods, all called in one thread (`target` excepted).
+
+    from tenured import Handler
+
+    class Trades(Handler):
+        def message(self, connection, message):
+            self.emit(message)
+
+What holds: methods are called one at a time and in the order of what happened on a connection; an exception in one
+is logged with the message's identity, counted, and the next message goes on; ten in a row end the child, which
+starts again from the last checkpoint. What is emitted goes to the sink in order; `checkpoint` commits a token only
+after the sink has made safe what was emitted before it.
+
+A method that does not return holds up its whole shard and is killed after the hang timeout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from workers.frames import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What a handler is told at its start. `checkpoint` is where the last child of this shard got to."""
+
+    name: str
+    stream: str
+    index: str
+    epoch: int
+    checkpoint: str | None
+    connections: int
+
+
+class Connection(Protocol):
+    """A handler's view of one connection; `number` counts from 0 in the order of the `url` lines."""
+
+    @property
+    def number(self) -> int: ...
+
+    def send(self, data: Message) -> bool:
+        """Queue one message, text or binary as its type says. False: the connection is not open."""
+
+    def close(self, code: int = 1000) -> None:
+        """Begin the close handshake; the connection is opened anew after the usual wait."""
+
+
+class Outlet(Protocol):
+    """What stands behind the methods that a handler calls on itself."""
+
+    def emit(self, data: Message) -> None: ...
+
+    def commit(self, token: str) -> None: ...
+
+    def every(self, seconds: float, function: Callable[[], object]) -> None: ...
+
+    def address(self, connection: int) -> tuple[str, dict[str, str]]: ...
+
+
+class Handler:
+    """Override what you need; the methods below the line are for calling."""
+
+    _outlet: Outlet  # set before `start`; not in `__init__`, which is free for the user
+
+    def start(self, shard: Shard) -> None:
+        """Once, before the first connection. An exception ends the child."""
+
+    def target(self, connection: Connection) -> tuple[str, Mapping[str, str]]:
+        """Url and headers of the next attempt; by default those of the file. Called for each attempt in a thread of
+        its own: it may block (ask for a ticket, say), and must not touch what the other methods use."""
+        return self._outlet.address(connection.number)
+
+    def opened(self, connection: Connection) -> None:
+        """The connection is open and the subscriptions of the file are on their way."""
+
+    def message(self, connection: Connection, message: Message) -> None:
+        """One whole message; by default it is emitted as it is."""
+        self.emit(message)
+
+    def closed(self, connection: Connection, code: int, reason: str) -> None:
+        """A connection that was open is gone; 1006: without a close frame."""
+
+    def stop(self) -> None:
+        """The shard is about to stop: the last moment to send on its connections."""
+
+    # --- to be called, from the methods above or from a timer ---
+
+    def emit(self, data: Message) -> None:
+        """Hand an event to the sink; waits while the sink is full."""
+        self._outlet.emit(data)
+
+    def checkpoint(self, token: str) -> None:
+        """Commit a resume token, at most 2 KiB, once all that was emitted before is safe."""
+        self._outlet.commit(token)
+
+    def every(self, seconds: float, function: Callable[[], object]) -> None:
+        """Call `function` again and again, in the thread of all other methods; from `start` on."""
+        self._outlet.every(seconds, function)
+
+
+class BadHandler(ValueError):
+    """A handler reference that leads to no handler; one sentence."""
+
+
+def load(reference: str, base: str, python_path: tuple[str, ...] = ()) -> type[Handler]:
+    """The class that "file.py:Class" (relative to `base`) or "package.module:Class" names; imported only once.
+
+    Folders of `python_path` go to the end of the search path, so that they cannot hide what we import ourselves.
+    Raises `BadHandler`, or whatever the module raises.
+    """
+    place, colon, name = reference.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise BadHandler(f"handler {reference!r} is none, expected file.py:Class or package.module:Class")
+    for folder in python_path:
+        if folder not in sys.path:
+            sys.path.append(folder)
+    module = _from_file(Path(base) / place, reference) if place.endswith(".py") else _from_name(place, reference)
+    found = getattr(module, name, None)
+    if not isinstance(found, type) or not issubclass(found, Handler):
+        raise BadHandler(f"handler {reference!r}: {name} is no class derived from tenured.Handler in {module.__file__}")
+    return found
+
+
+def _from_file(path: Path, reference: str) -> ModuleType:
+    path = path.resolve()
+    name = f"tenured_handler_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not path.is_file():
+        raise BadHandler(f"handler {reference!r}: there is no file {path}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadHandler(f"handler {reference!r}: {path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs, as pickle and dataclasses expect
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _from_name(name: str, reference: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise  # the module is there, and misses another one
+        raise BadHandler(f"handler {reference!r}: no module {name} on the search path; see python_path") from None
