@@ -33,29 +33,39 @@ class Unreadable(Exception):
         self.permission = permission
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line of a file, or a variable of the environment (line 0)."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    place: Place
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.sentence}"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One key: its text and where it stands."""
 
     value: str
-    file: str
-    line: int
-
-    @property
-    def at(self) -> str:
-        return f"{self.file}:{self.line}"
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     name: str
-    file: str
-    line: int
+    place: Place
     entries: Mapping[str, Entry]
-
-    @property
-    def at(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ class Document:
     source: str
     base: Path
     sections: Mapping[str, Section]
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
     public: frozenset[str]
 
 
@@ -74,7 +84,7 @@ class _Gathering:
     """What was found so far, over all files."""
 
     sections: dict[str, Section] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     public: set[str] = field(default_factory=set)
 
 
@@ -83,7 +93,7 @@ class _Marks:
     """Where the parser stands: it pulls lines through `lines`, and asks `match` and `key` about what it found."""
 
     file: str
-    problems: list[str]
+    problems: list[Problem]
     line: int = 0
     section: str = ""
     headers: dict[str, int] = field(default_factory=dict)
@@ -121,7 +131,7 @@ class _Marks:
         return name
 
     def _complain(self, sentence: str) -> None:
-        self.problems.append(f"{self.file}:{self.line}: {sentence}")
+        self.problems.append(Problem(Place(self.file, self.line), sentence))
 
 
 def read(source: str, environ: Mapping[str, str]) -> Document:
@@ -174,19 +184,20 @@ def _add(found: _Gathering, file: str, text: str) -> None:
         # strict=False: strict would stop at the first duplicate; `marks` reports every one.
         parser.read_file(marks.lines(text), file)
     except configparser.ParsingError as error:
-        for line, _ in error.errors:
-            found.problems.append(
-                f"{file}:{line - 1}: neither a [section], a `key = value` nor an indented further value"
-            )
+        stray = "neither a [section], a `key = value` nor an indented further value"
+        found.problems.extend(Problem(Place(file, line - 1), stray) for line, _ in error.errors)
     for name, line in marks.headers.items():
-        entries = {key: Entry(value, file, marks.keys[name, key]) for key, value in parser.items(name, raw=True)}
+        place = Place(file, line)
+        entries = {key: Entry(value, Place(file, marks.keys[name, key])) for key, value in parser.items(name, raw=True)}
         first = found.sections.get(name)
         if name == _BEFORE:
-            found.problems.extend(f"{entry.at}: a key before the first [section]" for entry in entries.values())
+            found.problems.extend(
+                Problem(entry.place, "a key before the first [section]") for entry in entries.values()
+            )
         elif first is not None:
-            found.problems.append(f"{file}:{line}: [{name}] stands already in {first.at}; join the two")
+            found.problems.append(Problem(place, f"[{name}] stands already in {first.place}; join the two"))
         else:
-            found.sections[name] = Section(name, file, line, entries)
+            found.sections[name] = Section(name, place, entries)
 
 
 def _include(found: _Gathering, base: Path, main_file: str) -> None:
@@ -194,10 +205,10 @@ def _include(found: _Gathering, base: Path, main_file: str) -> None:
     entry = main.entries.get("include") if main else None
     if entry is None:
         return
-    for pattern in entry.value.split():
+    for pattern in filter(None, (line.strip() for line in entry.value.split("\n"))):
         paths = sorted(glob.glob(pattern, root_dir=base))
         if not paths and not glob.has_magic(pattern):
-            found.problems.append(f"{entry.at}: include names {pattern}, but there is no such file in {base}")
+            found.problems.append(Problem(entry.place, f"include names {pattern}, but {base} has no such file"))
         for path in paths:
             shown = str(base / path)
             if shown == main_file:
@@ -205,4 +216,4 @@ def _include(found: _Gathering, base: Path, main_file: str) -> None:
             try:
                 _add(found, shown, _text(base / path, shown, found))
             except Unreadable as error:
-                found.problems.append(f"{entry.at}: include: {error}")
+                found.problems.append(Problem(entry.place, f"include: {error}"))

@@ -1,0 +1,275 @@
+"""From the text of a configuration to checked `Settings`, or to every mistake in it at once.
+
+What holds for settings that come out: every key is known, every value parsed, every relation that `relations` knows
+holds, shards are named once, handlers and certificates are there, and every `${env:}`, `${file:}` and
+`${credential:}` without a default had a value when this was read. What is a template stays one: no secret that a
+placeholder stands for is part of the settings, and no message repeats a value that could be a secret.
+
+Not promised: that a file or variable is still there at the next connect, or that the store can be reached.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor import relations
+from supervisor.ask import socket_path
+from supervisor.capacity import capacity_of, memory_bytes
+from supervisor.digest import digest_of
+from supervisor.hidden import hidden_by
+from supervisor.ini import Document, Entry, Place, Section, Unreadable, read
+from supervisor.keys import STREAM, SUPERVISOR, keys_of, meant
+from supervisor.reading import Reading, values_of
+from supervisor.settings import Settings, Stream
+from supervisor.stores.location import parse as parse_store
+from supervisor.values import NAME, SHARDS_MAX, header_problem, nearest
+from workers.spec import StreamSpec
+from workers.template import parse as parse_template
+
+PROBLEMS_SHOWN_MAX = 50
+OVERRIDE = "TENURED_"
+_SECRET = re.compile(r"auth|cookie|token|key|secret|passw|sign|credential", re.IGNORECASE)
+_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
+
+
+class ConfigError(Exception):
+    """Everything that is wrong, one sentence each. `permission`: the file may not be read."""
+
+    def __init__(self, problems: tuple[str, ...], permission: bool = False) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+        self.permission = permission
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`warnings`: what works but should be known."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def load(source: str, environ: Mapping[str, str]) -> Settings:
+    """The settings at a path or in a variable (`env:NAME`). Raises `ConfigError`."""
+    return examine(source, environ).settings
+
+
+def examine(source: str, environ: Mapping[str, str]) -> Loaded:
+    """As `load`, with the warnings. Raises `ConfigError`."""
+    try:
+        document = read(source, environ)
+    except Unreadable as error:
+        raise ConfigError((str(error),), error.permission) from None
+    reading = Reading(document, environ, list(document.problems))
+    section, warnings = _overridden(document, environ)
+    main = values_of(reading, SUPERVISOR, section, {})
+    _check_supervisor(reading, section, main)
+    streams = _streams(reading, main)
+    if reading.problems:
+        raise ConfigError(_shown(reading))
+    warnings += _public_secrets(document)
+    settings = _settings(document, main, streams)
+    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), tuple(warnings))
+
+
+def _shown(reading: Reading) -> tuple[str, ...]:
+    ordered = [str(problem) for problem in sorted(set(reading.problems))]
+    more = len(ordered) - PROBLEMS_SHOWN_MAX
+    return (*ordered[:PROBLEMS_SHOWN_MAX], f"and {more} more") if more > 0 else tuple(ordered)
+
+
+def _place(section: Section, names: Iterable[str]) -> Place:
+    """Where the first of these keys stands; the section if all are defaults."""
+    return next((section.entries[name].place for name in names if name in section.entries), section.place)
+
+
+# --- [supervisor] -----------------------------------------------------------------------------------------
+
+
+def _overridden(document: Document, environ: Mapping[str, str]) -> tuple[Section, list[str]]:
+    """The section with what the environment says instead, and a warning for each override that means nothing.
+    It is no error: Kubernetes, for one, sets TENURED_SERVICE_HOST for a service of that name."""
+    section = document.sections.get(SUPERVISOR) or Section(SUPERVISOR, Place(document.source, 1), {})
+    keys = [name for name in keys_of(SUPERVISOR) if name != "include"]
+    entries = dict(section.entries)
+    warnings: list[str] = []
+    for variable in sorted(environ):
+        if not variable.startswith(OVERRIDE) or document.source == f"env:{variable}":
+            continue
+        name = variable.removeprefix(OVERRIDE).lower()
+        if name in keys:
+            entries[name] = Entry(environ[variable], Place(variable, 0))
+            continue
+        near = nearest(name, keys)
+        hint = f"did you mean {OVERRIDE}{near.upper()}?" if near else "no key of [supervisor] has that name"
+        warnings.append(f"{variable}: overrides nothing, {hint}")
+    return Section(section.name, section.place, entries), warnings
+
+
+def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) -> None:
+    """Derives what was left out and checks what a single value cannot tell."""
+    if "store" not in section.entries:
+        place = section.place if section.entries else Place(reading.document.source, 1)
+        reading.complain(place, "store is missing in [supervisor], expected for example store = sqlite:///leases.db")
+    elif main["store"] is not None:
+        try:
+            main["store"] = parse_store(main["store"], reading.base).url
+        except ValueError as error:
+            reading.complain(_place(section, ["store"]), str(error))
+    _check_durations(reading, section, main)
+    if main["run_dir"] is not None:
+        try:
+            socket_path(main["run_dir"])
+        except ValueError as error:
+            reading.complain(_place(section, ["run_dir"]), f"run_dir: {error}")
+    for folder in main["python_path"] or ():
+        if not folder.is_dir():
+            reading.complain(_place(section, ["python_path"]), f"python_path: there is no folder {folder}")
+    hiding = hidden_by(main["python_path"] or ())
+    if hiding:
+        reading.complain(_place(section, ["python_path"]), f"{hiding} hides a package of tenured; rename or remove it")
+
+
+def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -> None:
+    derived = {
+        "renew_interval": (relations.renew_interval_ms, "lease_duration"),
+        "call_timeout": (relations.call_timeout_ms, "renew_interval"),
+        "margin": (relations.margin_ms, "lease_duration"),
+    }
+    for name, (derive, origin) in derived.items():
+        if name not in section.entries and main[origin] is not None:
+            main[name] = derive(main[origin])
+    ms = {name: main[name] for name in ("lease_duration", *derived, "poll_interval")}
+    for broken in relations.broken_in_supervisor(ms):
+        reading.complain(_place(section, broken.keys), broken.sentence)
+
+
+# --- [stream:NAME] ----------------------------------------------------------------------------------------
+
+
+def _streams(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
+    found: list[Stream] = []
+    for section in reading.document.sections.values():
+        kind, colon, name = section.name.partition(":")
+        if section.name == SUPERVISOR:
+            continue
+        if kind != STREAM or not colon:
+            near = nearest(kind, (SUPERVISOR, STREAM))
+            right = {SUPERVISOR: "[supervisor]", STREAM: f"[stream:{name or 'NAME'}]", "": ""}[near]
+            hint = f"did you mean {right}?" if right else "expected [supervisor] or [stream:NAME]"
+            reading.complain(section.place, f"unknown section [{section.name}], {hint}")
+        elif not NAME.fullmatch(name):
+            sentence = f"[{section.name}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
+            reading.complain(section.place, sentence)
+        else:
+            stream = _stream(reading, section, name, main)
+            if stream:
+                found.append(stream)
+    total = sum(len(stream.shards) for stream in found)
+    if total > SHARDS_MAX:
+        reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
+    if not any(name.startswith(STREAM) for name in reading.document.sections):
+        sentence = "there is no stream, expected a section such as [stream:trades] with a url"
+        reading.complain(Place(reading.document.source, 1), sentence)
+    return tuple(found)
+
+
+def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> Stream | None:
+    """None only after a complaint."""
+    before = len(reading.problems)
+    variables = {"fleet": main["fleet"] or "", "stream": name, "host": socket.gethostname()}
+    values = values_of(reading, STREAM, section, variables)
+    _check_headers(reading, section, list(values["header."]))
+    _check_files(reading, section, values)
+    if "url" not in section.entries and "handler" not in section.entries:
+        near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
+        if not near:
+            reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
+    for broken in relations.broken_in_stream(values):
+        reading.complain(_place(section, broken.keys), broken.sentence)
+    return None if len(reading.problems) > before else _stream_from(name, values, main["outage_policy"])
+
+
+def _check_headers(reading: Reading, section: Section, headers: list[str]) -> None:
+    for number, header in enumerate(headers):
+        place = section.entries[f"header.{header}"].place
+        sentence = header_problem(header)
+        if sentence:
+            reading.complain(place, sentence)
+        if header.lower() in (earlier.lower() for earlier in headers[:number]):
+            reading.complain(place, f"header.{header} is there twice, upper and lower case are the same; remove one")
+
+
+def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
+    handler = values["handler"] or ""
+    file = Path(handler.rpartition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        reading.complain(_place(section, ["handler"]), f"handler: there is no file {file}")
+    if values["tls_ca"] is not None and not values["tls_ca"].is_file():
+        reading.complain(_place(section, ["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
+
+
+def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
+    indices = values["shards"] or ("",)
+    templates = [*values["url"], *values["subscribe"], *values["header."].values()]
+    asked = [variable for text in templates for variable in parse_template(text).names("env")]
+    spec: dict[str, Any] = {"headers": tuple(values["header."].items())}
+    for key, value in values.items():
+        field = key if key in _SPEC_FIELDS else f"{key}_ms"
+        if field in _SPEC_FIELDS and value is not None:
+            spec[field] = str(value) if isinstance(value, Path) else value
+    return Stream(
+        name=name,
+        shards=tuple(f"{name}/{index}" if index else name for index in indices),
+        indices=indices,
+        outage_policy=values["outage_policy"] or outage_policy,
+        environment=tuple(dict.fromkeys([*(values["environment"] or ()), *asked])),
+        spec=StreamSpec(stream=name, **spec),
+    )
+
+
+# --- all of it --------------------------------------------------------------------------------------------
+
+
+def _settings(document: Document, main: Mapping[str, Any], streams: tuple[Stream, ...]) -> Settings:
+    durations = (
+        *("lease_duration", "renew_interval", "poll_interval", "call_timeout", "margin"),
+        *("stop_timeout", "start_timeout", "hang_timeout", "crash_window"),
+    )
+    as_written = ("fleet", "store", "state_dir", "run_dir", "crash_limit", "log_level")
+    capacity = main["capacity"]
+    return Settings(
+        source=document.source,
+        base=document.base,
+        digest="",
+        capacity=capacity_of(memory_bytes()) if capacity is None else capacity,
+        python_path=tuple(str(folder) for folder in main["python_path"]),
+        streams=streams,
+        **{f"{name}_ms": main[name] for name in durations},
+        **{name: main[name] for name in as_written},
+    )
+
+
+def _public_secrets(document: Document) -> list[str]:
+    """A warning for each secret that stands itself in a file that every user of the host may read."""
+    warnings: list[str] = []
+    for section in document.sections.values():
+        for name, entry in section.entries.items():
+            if entry.place.file in document.public and _is_literal_secret(name, entry.value):
+                sentence = f"{name} holds a secret and everybody may read the file; chmod o-r, or use ${{file:PATH}}"
+                warnings.append(f"{entry.place}: {sentence}")
+    return warnings
+
+
+def _is_literal_secret(name: str, text: str) -> bool:
+    if name.startswith("header."):
+        return bool(_SECRET.search(name)) and not parse_template(text).placeholders
+    if name == "url":
+        return bool(re.search(r"//[^/\s]*:[^/\s$]+@|[?&][^=&\s]*(token|key|secret|passw|sign)[^=&\s]*=[^$&\s]", text))
+    return False

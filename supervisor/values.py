@@ -1,0 +1,220 @@
+"""The kinds of values that the configuration knows: text in, value out, or a ValueError that says what is expected.
+
+Each parser takes the text and the folder that relative paths resolve against, and does no I/O. Its error completes
+the sentence "KEY is 'TEXT', expected ...", so that it names what would be right and never repeats the text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from workers.template import parse as parse_template
+
+Parse = Callable[[str, Path], Any]
+
+SHARDS_MAX = 10_000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SINKS = ("stdout", "jsonl:PATH", "discard")
+_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS = (  # what the handshake itself sends; a second one would contradict it
+    *("connection", "content-length", "host", "transfer-encoding", "upgrade"),
+    *("sec-websocket-accept", "sec-websocket-key", "sec-websocket-version"),
+)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or an empty text."""
+    folded = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), folded, 1, 0.6)
+    return folded[near[0]] if near else ""
+
+
+def duration_text(ms: int) -> str:
+    """The shortest way to write a duration: 90000 -> 90s, 60000 -> 1m, 3333 -> 3333ms."""
+    for unit in ("h", "m", "s"):
+        if ms and ms % _MS[unit] == 0:
+            return f"{ms // _MS[unit]}{unit}"
+    return f"{ms}ms"
+
+
+def size_text(size: int) -> str:
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
+def duration(low_ms: int, high_ms: int) -> Parse:
+    """Milliseconds."""
+
+    def parse(text: str, base: Path) -> int:
+        match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
+        if match is None:
+            raise ValueError("a duration such as 250ms, 10s, 5m or 1h")
+        value = int(match[1]) * _MS[match[2]]
+        if not low_ms <= value <= high_ms:
+            raise ValueError(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
+        return value
+
+    return parse
+
+
+def size(low: int, high: int) -> Parse:
+    """Bytes."""
+
+    def parse(text: str, base: Path) -> int:
+        match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
+        if match is None:
+            raise ValueError("a size such as 64KiB or 1MiB")
+        value = int(match[1]) * _BYTES[match[2]]
+        if not low <= value <= high:
+            raise ValueError(f"a size from {size_text(low)} to {size_text(high)}")
+        return value
+
+    return parse
+
+
+def count(low: int, high: int, word: str = "") -> Parse:
+    """A whole number; `word` (which becomes None) may stand for one that is found at run time."""
+
+    def parse(text: str, base: Path) -> int | None:
+        if word and text == word:
+            return None
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
+            raise ValueError(f"{word} or a number from {low} to {high}".removeprefix(" or "))
+        return int(text)
+
+    return parse
+
+
+def choice(*allowed: str) -> Parse:
+    def parse(text: str, base: Path) -> str:
+        if text not in allowed:
+            near = nearest(text, allowed)
+            raise ValueError(f"one of {', '.join(allowed)}" + (f" (did you mean {near}?)" if near else ""))
+        return text
+
+    return parse
+
+
+def name(text: str, base: Path) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError("a name of at most 64 letters, digits, dots, dashes and underscores")
+    return text
+
+
+def path(text: str, base: Path) -> Path:
+    if "\0" in text:
+        raise ValueError("a path")
+    return (base / text).resolve() if ".." in Path(text).parts else base / text
+
+
+def pattern(text: str, base: Path) -> str:
+    """A glob pattern: `ini` resolves it before any key is read."""
+    return text
+
+
+def close_code(text: str, base: Path) -> int:
+    value = int(text) if re.fullmatch(r"[0-9]{4}", text) else 0
+    if not ((1000 <= value <= 1014 and value not in (1004, 1005, 1006)) or 3000 <= value <= 4999):
+        raise ValueError("a close code that may be sent: 1000, 1001, ... or 3000 to 4999")
+    return value
+
+
+def variable_names(text: str, base: Path) -> tuple[str, ...]:
+    names = text.replace(",", " ").split()
+    if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", each) for each in names):
+        raise ValueError("names of environment variables, separated by commas")
+    return tuple(dict.fromkeys(names))
+
+
+def indices(text: str, base: Path) -> tuple[str, ...]:
+    """`0-15`, `eu, us, asia`, or a mixture: the indices of the shards in the order of the file."""
+    found: list[str] = []
+    for item in (item.strip() for item in text.split(",")):
+        span = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", item)
+        if span:
+            low, high = int(span[1]), int(span[2])
+            if low > high:
+                raise ValueError(f"a range that rises, {high}-{low}")
+            if high - low >= SHARDS_MAX:
+                raise ValueError(f"at most {SHARDS_MAX} shards")
+            found.extend(str(number) for number in range(low, high + 1))
+        elif NAME.fullmatch(item):
+            found.append(item)
+        else:
+            raise ValueError("a range (0-15) or names (eu, us, asia)")
+    if len(found) > SHARDS_MAX:
+        raise ValueError(f"at most {SHARDS_MAX} shards")
+    twice = next((index for index in found if found.count(index) > 1), None) if len(set(found)) < len(found) else None
+    if twice is not None:
+        raise ValueError(f"each shard once, but {twice} stands there twice")
+    return tuple(found)
+
+
+def handler(text: str, base: Path) -> str:
+    """`path/file.py:Class` or `package.module:Class`; a path becomes absolute."""
+    place, colon, attribute = text.rpartition(":")
+    if colon and attribute.isidentifier():
+        if place.endswith(".py"):
+            return f"{path(place, base)}:{attribute}"
+        if all(part.isidentifier() for part in place.split(".")):
+            return text
+    raise ValueError("a file and a class (./trades.py:Trades) or a module and a class (package.module:Trades)")
+
+
+def sink(text: str, base: Path) -> str:
+    kind, colon, rest = text.partition(":")
+    if text in ("stdout", "discard"):
+        return text
+    if kind == "jsonl" and colon and rest:
+        return f"jsonl:{path(rest, base)}"
+    if kind in ("http", "https", "kinesis", "sqs") and colon:
+        raise ValueError(f"one of those that this version has: {', '.join(SINKS)}")
+    raise ValueError(f"one of {', '.join(SINKS)}")
+
+
+def url(text: str, base: Path) -> str:
+    """A template of a ws:// or wss:// URL. What a placeholder stands for is checked at the connect."""
+    template = parse_template(text)
+    outline = template.outline()
+    if re.search(r"[\s\0]", outline):
+        raise ValueError("a URL without spaces; several URLs stand on indented lines of their own")
+    if template.parts and not isinstance(template.parts[0], str):
+        return text
+    if not re.match(r"wss?://", outline):
+        raise ValueError("a URL that begins with ws:// or wss://")
+    try:
+        parts = urlsplit(outline)
+        whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ValueError("a URL with a host and a valid port, such as wss://feed.example/ws")
+    if parts.fragment or outline.endswith("#"):
+        raise ValueError("a URL without a fragment (#...)")
+    return text
+
+
+def message(text: str, base: Path) -> str:
+    """A template of a text that is sent after the connect."""
+    parse_template(text)
+    return text
+
+
+def header_problem(header: str) -> str:
+    """What is wrong with a header's name, as a sentence; empty: nothing."""
+    if not _TOKEN.fullmatch(header):
+        return f"header.{header} is no header, expected for example header.Authorization"
+    if header.lower() == "sec-websocket-extensions":
+        return f"header.{header} asks for an extension, but none (such as permessage-deflate) is implemented; remove it"
+    if header.lower() in _OURS:
+        return f"header.{header} is set by the handshake itself; remove it"
+    return ""
