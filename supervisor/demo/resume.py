@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
-from tenured import Connection, Handler
+from tenured import Connection, Handler, Message
 
 
 class Resume(Handler):
-    def message(self, connection: Connection, message: str | bytes) -> None:
+    def message(self, connection: Connection, message: Message) -> None:
         self.emit(message)
         self.checkpoint(str(json.loads(message)["seq"] + 1))

@@ -47,7 +47,7 @@ GONE_MS = 1000
 
 
 class Stop(Exception):
-    """The show cannot go on, or was asked to end. `code` is the exit code; an empty text needs no sentence."""
+    """The show cannot go on, or was asked to end. `code` is the exit code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -67,8 +67,7 @@ def run(store: str | None, supervisors: int, shards: int, seconds: int, plain: b
             plan = _plan(Path(folder), store, supervisors, shards)
             return _perform(plan, seconds, plain, end)
     except Stop as stop:
-        if str(stop):
-            print(f"tenured demo: {stop}", file=sys.stderr)
+        print(f"tenured demo: {stop}", file=sys.stderr)
         return stop.code
 
 
@@ -106,7 +105,7 @@ def _signals() -> Iterator[None]:
     def interrupted(number: int, frame: FrameType | None) -> None:
         for each in asked:
             signal.signal(each, signal.SIG_IGN)
-        raise Stop("", 128 + number)
+        raise Stop("interrupted; all that it had started is ended", 128 + number)
 
     before = {number: signal.signal(number, interrupted) for number in asked}
     try:
@@ -226,6 +225,7 @@ class Stage:
         for name, code in codes.items():
             self._states[name] = "stopped" if code == 0 else f"exit {code}"
         self._feed.stop()
+        self._owners_due = 0.0
         self._look()
         return codes
 
