@@ -23,23 +23,19 @@ import os
 import signal
 import stat
 import sys
-import time
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from supervisor.demo.schedule import SECOND_NS, Schedule
+from workers.kernel import boottime_ns
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
     from websockets.exceptions import ConnectionClosed
 
 MISSING = "the demo's feed needs the library websockets: pip install 'tenured[demo]'"
-
-
-def boottime_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Record:

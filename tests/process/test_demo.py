@@ -65,7 +65,7 @@ def test_a_killed_supervisor_is_succeeded_as_promised_and_nothing_is_left(tmp_pa
 def test_three_supervisors_give_the_same_show_on_dynamodb_and_leave_no_member(
     tmp_path: Path, ministack: engines.Engine, table: str
 ) -> None:
-    store = ministack.store_url(table)
+    store = ministack.url(table)
     done = perform(tmp_path, "--store", store, "--supervisors", "3")
     assert_all_kept(done)
     assert_nothing_is_left(tmp_path)
