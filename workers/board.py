@@ -4,7 +4,8 @@ One memfd, one slot of `SLOT_BYTES` per child. The parent writes `EPOCH` and `DE
 rest. Each field is one aligned native 8-byte store through `memoryview.cast("q")`, so that a reader sees the
 old or the new value and nothing else; `struct.pack_into` zero-fills first and would show a reader 0, which for
 a deadline means "passed". The checkpoint is larger than a word: it has two buffers and a generation written
-last, and the reader checks that the generation did not move while it copied.
+last, and the reader checks that the generation did not move while it copied, and a checksum besides, because some
+processors let another core see our stores in another order.
 
 A slot is freed by the parent only after it saw the child dead. Times are CLOCK_BOOTTIME nanoseconds, 0 = never.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 
 SLOTS = 4096
 SLOT_BYTES = 8192
@@ -32,8 +34,9 @@ CONNECTS = 9  # successful upgrades since the start
 GENERATION = 10  # of the checkpoint: 0 none, else buffer = generation % 2
 WORDS = 64
 
-_LENGTHS = (16, 17)  # words holding the byte lengths of the two checkpoint buffers
+_LABELS = (16, 17)  # of the two checkpoint buffers: checksum << 16 | length in bytes
 _BUFFERS = (1024, 1024 + CHECKPOINT_MAX_BYTES)
+_COPIES_MAX = 8
 
 
 class Slot:
@@ -49,7 +52,7 @@ class Slot:
 
     def clear(self) -> None:
         """Forget the last child of this slot; only the parent, only after that child was seen dead."""
-        for word in range(WORDS):
+        for word in range(WORDS):  # EPOCH is the first: whoever still looked would see its permission gone first
             self.words[word] = 0
 
     def write_checkpoint(self, token: str) -> None:
@@ -60,16 +63,21 @@ class Slot:
         generation = self.words[GENERATION] + 1
         side = generation % 2
         self._bytes[_BUFFERS[side] : _BUFFERS[side] + len(data)] = data
-        self.words[_LENGTHS[side]] = len(data)
+        self.words[_LABELS[side]] = zlib.crc32(data) << 16 | len(data)
         self.words[GENERATION] = generation
 
     def read_checkpoint(self) -> str | None:
-        """The newest complete checkpoint; None: none was written. Two writes during one copy make it try again."""
-        while generation := self.words[GENERATION]:
+        """The newest complete checkpoint. None: none was written, or it changes faster than it can be copied, so
+        that the caller keeps what it had."""
+        for _ in range(_COPIES_MAX):
+            generation = self.words[GENERATION]
+            if generation == 0:
+                return None
             side = generation % 2
-            length = min(self.words[_LENGTHS[side]], CHECKPOINT_MAX_BYTES)
+            label = self.words[_LABELS[side]]
+            length = min(label & 0xFFFF, CHECKPOINT_MAX_BYTES)
             data = bytes(self._bytes[_BUFFERS[side] : _BUFFERS[side] + length])
-            if self.words[GENERATION] == generation:
+            if self.words[GENERATION] == generation and zlib.crc32(data) == label >> 16:
                 return data.decode(errors="replace")
         return None
 

@@ -1,0 +1,92 @@
+"""What children do in these tests, in place of a shard: `play` is the function that the fork server is told to run.
+
+The role of a child is its environment variable ROLE, `name` or `name argument`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from workers.board import HEARTBEAT, MESSAGES, STARTED, Slot
+from workers.kernel import boottime_ns
+from workers.preload import Contexts, Handlers
+from workers.spec import Task
+
+
+def play(task: Task, slot: Slot, wakeup: socket.socket, handlers: Handlers, contexts: Contexts, stdout_fd: int) -> int:
+    role, _, argument = os.environ["ROLE"].partition(" ")
+    slot.words[STARTED] = slot.words[HEARTBEAT] = boottime_ns()
+    if role == "wait":
+        return _wait(wakeup)
+    if role == "exit":
+        return int(argument)
+    if role == "die":
+        signal.signal(int(argument), signal.SIG_DFL) if int(argument) not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), int(argument))
+        return _wait(wakeup)
+    if role == "busy":
+        while True:
+            slot.words[MESSAGES] += 1
+    if role == "deaf":
+        while True:
+            wakeup.setblocking(True)
+            wakeup.recv(1)
+    if role == "gil":
+        ctypes.PyDLL(None).sleep(999)
+    if role == "family":
+        child = subprocess.Popen(["sleep", "999"])
+        Path(argument).write_text(str(child.pid))
+        return _wait(wakeup)
+    if role == "raise":
+        raise ValueError("a handler's mistake")
+    if role == "describe":
+        Path(argument).write_text(json.dumps(_description(handlers, contexts, stdout_fd)))
+        return _wait(wakeup)
+    if role == "checkpoint":
+        slot.write_checkpoint(argument)
+        return _wait(wakeup)
+    if role == "print":
+        print("a handler prints")
+        os.write(stdout_fd, b"an event\n")
+        return 0
+    raise ValueError(f"there is no role {role}")
+
+
+def _wait(wakeup: socket.socket) -> int:
+    wakeup.setblocking(True)
+    while signal.SIGTERM not in wakeup.recv(64):
+        pass
+    return 0
+
+
+def _description(handlers: Handlers, contexts: Contexts, stdout_fd: int) -> dict[str, object]:
+    return {
+        "environment": dict(os.environ),
+        "initial_environment": Path("/proc/self/environ").read_bytes().decode(errors="replace"),
+        "files": {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _open(fd)},
+        "session": os.getsid(0),
+        "group": os.getpgrp(),
+        "pid": os.getpid(),
+        "title": Path("/proc/self/cmdline").read_bytes().decode().rstrip("\0"),
+        "oom_score_adj": int(Path("/proc/self/oom_score_adj").read_text()),
+        "threads": [thread.name for thread in threading.enumerate()],
+        "modules": sorted(sys.modules),
+        "handlers": sorted(handlers),
+        "contexts": sorted(contexts),
+        "collects": gc.isenabled(),
+        "stdout_fd": stdout_fd,
+        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
+    }
+
+
+def _open(fd: str) -> bool:
+    return Path(f"/proc/self/fd/{fd}").is_symlink()

@@ -1,0 +1,182 @@
+"""The fork server: one single-threaded process that imports everything once and forks a child per start request.
+
+    python -P -m workers.forkserver --parent PID --link FD --board FD --run MODULE:FUNCTION
+
+What holds: it dies with the parent (by the kernel's hand) and when the parent closes the link; its children die with
+it; a pidfd is opened for each child before anything can reap it; when a child dies its whole process group is killed
+before the number of the group can be used again. File 0 is the parent's lock, inherited by every child.
+
+It decides nothing: no restarts, no timeouts. The parent learns of a death by the pidfd; `Ended` is only for logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+
+from setproctitle import setproctitle
+
+from workers.board import Board
+from workers.child import HELD_SIGNALS, Inheritance, Run, live
+from workers.kernel import die_with_parent
+from workers.preload import preload
+from workers.wire import (
+    TEXT_MAX_CHARS,
+    Began,
+    Ended,
+    Failed,
+    Garbled,
+    Preparation,
+    Prepare,
+    Ready,
+    Start,
+    Warned,
+    from_memory,
+    receive,
+    send,
+)
+
+
+class ForkServer:
+    """The loop. `serve` returns when the parent is gone; in a child nothing of this returns."""
+
+    def __init__(self, link: socket.socket, inherited: Inheritance) -> None:
+        self._link = link
+        self._inherited = inherited
+        self._children: dict[int, Start] = {}
+        self._wake, self._wake_end = socket.socketpair()
+        self._wake.setblocking(False)
+        self._wake_end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the byte on the socket says it
+        signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(self._link, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poll.poll()]
+            if self._wake.fileno() in ready:
+                self._wake.recv(4096)
+                self._bury()
+            if self._link.fileno() in ready:
+                received = receive(self._link)
+                if received is None:
+                    return
+                self._answer(*received)
+
+    def _answer(self, message: object, task_fd: int | None) -> None:
+        if not isinstance(message, Start):
+            raise Garbled(f"a {type(message).__name__} came where only Start is expected")
+        if task_fd is None:
+            send(self._link, Failed(message.slot, message.epoch, "the fork server has no file descriptor left"))
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(task_fd)
+            send(self._link, Failed(message.slot, message.epoch, f"fork failed: {error.strerror}"))
+            return
+        if pid == 0:
+            live(message, task_fd, self._inherited, [self._link, self._wake, self._wake_end])
+        os.close(task_fd)
+        self._introduce(message, pid)
+
+    def _introduce(self, start: Start, pid: int) -> None:
+        """Hand the pidfd to the parent; nobody else can reap this pid, so the number is still the child's."""
+        self._children[pid] = start
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            os.kill(pid, signal.SIGKILL)
+            send(self._link, Failed(start.slot, start.epoch, f"no pidfd for a new child: {error.strerror}"))
+            return
+        try:
+            send(self._link, Began(start.slot, start.epoch, pid), pidfd)
+        finally:
+            os.close(pidfd)
+
+    def _bury(self) -> None:
+        """All groups are killed before the first notice is sent, which may have to wait for a stopped parent."""
+        notices = []
+        with contextlib.suppress(ChildProcessError):
+            while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                start = self._children.pop(dead.si_pid, None)
+                if start is not None:
+                    with contextlib.suppress(ProcessLookupError):  # it died before it made its session
+                        os.killpg(dead.si_pid, signal.SIGKILL)
+                    status = dead.si_status if dead.si_code == os.CLD_EXITED else -dead.si_status
+                    notices.append(Ended(start.slot, start.epoch, dead.si_pid, status))
+                os.waitid(os.P_PID, dead.si_pid, os.WEXITED)
+        for notice in notices:
+            send(self._link, notice)
+
+
+def _shield() -> None:
+    """Signals that a terminal or a service manager sends to everybody must not end it: the parent decides."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
+    for number in HELD_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _take_stdout() -> int:
+    """From here on a `print` of a handler, also at import, goes to stderr; the result is the real stdout."""
+    stdout_fd = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False, errors="backslashreplace")
+    return stdout_fd
+
+
+def _named(reference: str) -> Run:
+    module, _, name = reference.partition(":")
+    run: Run = getattr(importlib.import_module(module), name)
+    return run
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="workers.forkserver", description="Started by tenured only.")
+    for name in ("--parent", "--link", "--board"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--run", required=True)
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = _arguments()
+    _shield()
+    die_with_parent()
+    if os.getppid() != arguments.parent:  # it died before the line above could notice
+        return 1
+    setproctitle("tenured: fork server")
+    link = socket.socket(fileno=arguments.link)
+    for fd in (arguments.link, arguments.board):
+        os.set_inheritable(fd, False)
+    stdout_fd = _take_stdout()
+    received = receive(link)
+    if received is None:
+        return 0
+    if not isinstance(received[0], Prepare) or received[1] is None:
+        raise Garbled(f"a {type(received[0]).__name__} came where Prepare with a file is expected")
+    run = _named(arguments.run)
+    wanted = Preparation.from_json(from_memory(received[1]))
+    preloaded = preload(wanted, lambda text: send(link, Warned(text[:TEXT_MAX_CHARS])))
+    inherited = Inheritance(os.getpid(), Board.attach(arguments.board), preloaded, run, stdout_fd)
+    # children share these pages as long as neither side's collector touches them
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the parent closed the link: that is the end
+        send(link, Ready())
+        ForkServer(link, inherited).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

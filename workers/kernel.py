@@ -1,0 +1,92 @@
+"""The Linux calls that Python does not offer: death signals, adoption of orphans, and a timer that kills.
+
+The timer is what a child is fenced with: CLOCK_BOOTTIME goes on while the machine is suspended, an absolute time
+does not depend on when it was set, and SIGKILL needs neither the interpreter lock nor a running thread, so that it
+ends busy loops, blocked calls and stopped processes alike. Timers are not inherited by a fork.
+
+Every failure is an OSError whose text says what the kernel refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SIGEV_SIGNAL = 0
+_TIMER_ABSTIME = 1
+_SECOND_NS = 1_000_000_000
+
+
+class _SigEvent(ctypes.Structure):
+    # 64 bytes on every Linux; only the head is named, the kernel ignores the rest for SIGEV_SIGNAL
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("rest", ctypes.c_char * 48),
+    )
+
+
+class _TimeSpec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _TimerSpec(ctypes.Structure):
+    _fields_ = (("interval", _TimeSpec), ("value", _TimeSpec))
+
+
+def _libc(name: str) -> ctypes.CDLL:
+    """The library that has `name`: before glibc 2.34 the timers lived in librt."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc if hasattr(libc, name) else ctypes.CDLL("librt.so.1", use_errno=True)
+
+
+def _refused(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"the kernel refused {what}: {os.strerror(number)}; tenured needs Linux 5.10 or newer")
+
+
+def _prctl(option: int, value: int, what: str) -> None:
+    unused = ctypes.c_ulong(0)
+    if _libc("prctl").prctl(option, ctypes.c_ulong(value), unused, unused, unused) != 0:
+        raise _refused(what)
+
+
+def die_with_parent() -> None:
+    """SIGKILL to us when the *thread* that made us ends. It may be gone already: compare `getppid` afterwards."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "a signal at the parent's death (PR_SET_PDEATHSIG)")
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent dies become ours, not those of process 1."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "to adopt orphans (PR_SET_CHILD_SUBREAPER)")
+
+
+def boottime_ns() -> int:
+    """The clock of all deadlines: it never steps, and counts time spent suspended."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class KillTimer:
+    """SIGKILL to this process at an absolute CLOCK_BOOTTIME instant. `set` moves it; a passed instant kills now."""
+
+    __slots__ = ("_settime", "_timer")
+
+    def __init__(self) -> None:
+        library = _libc("timer_create")
+        event = _SigEvent(signal=signal.SIGKILL, notify=_SIGEV_SIGNAL)
+        self._timer = ctypes.c_void_p()
+        self._settime = library.timer_settime
+        if library.timer_create(time.CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)) != 0:
+            raise _refused("a timer on CLOCK_BOOTTIME (timer_create)")
+
+    def set(self, at_ns: int) -> None:
+        # zero would switch the timer off instead of firing it
+        seconds, nanoseconds = divmod(max(at_ns, 1), _SECOND_NS)
+        spec = _TimerSpec(_TimeSpec(0, 0), _TimeSpec(seconds, nanoseconds))
+        if self._settime(self._timer, _TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+            raise _refused(f"to set the timer to {at_ns} ns (timer_settime)")

@@ -1,0 +1,151 @@
+"""What the parent and the fork server say to each other, one message per packet of a SOCK_SEQPACKET pair.
+
+Packets are small JSON objects, `{"kind": ..., fields}`; open files travel beside them (SCM_RIGHTS). Whatever may be
+large or secret is the content of a memfd, so that no packet can outgrow the socket and nothing reaches an argv or
+stays in the fork server's memory, which all later children would inherit.
+
+    parent -> fork server    Prepare (once, first), Start
+    fork server -> parent    Warned, Ready (once), then Began, Failed, Ended
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_PACKET_MAX_BYTES = 16 * 1024
+_FDS_MAX = 1
+TEXT_MAX_CHARS = 2000
+
+
+class Garbled(ValueError):
+    """A packet that is none of the messages: the two sides are of different versions, or one is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a fork server imports and builds once, for all its children; travels in the memfd of `Prepare`."""
+
+    handlers: tuple[str, ...] = ()
+    tls_cas: tuple[str, ...] = ()
+    python_path: tuple[str, ...] = ()
+    base: str = ""
+
+    def to_json(self) -> bytes:
+        return json.dumps(dataclasses.asdict(self)).encode()
+
+    @staticmethod
+    def from_json(data: bytes) -> Preparation:
+        raw: dict[str, Any] = json.loads(data)
+        return Preparation(tuple(raw["handlers"]), tuple(raw["tls_cas"]), tuple(raw["python_path"]), raw["base"])
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """With a memfd that holds a `Preparation`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Fork a child; with a memfd that holds its `Task`. It exits if its epoch is not on the board in time."""
+
+    slot: int
+    epoch: int
+    budget_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything is imported; children may be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a person should read; nothing failed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The child exists; with its pidfd."""
+
+    slot: int
+    epoch: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """There is no such child, and there will be none."""
+
+    slot: int
+    epoch: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The child was reaped, for logs; death itself is told by the pidfd. `status`: exit code, or minus the signal."""
+
+    slot: int
+    epoch: int
+    pid: int
+    status: int
+
+
+Message = Prepare | Start | Ready | Warned | Began | Failed | Ended
+_KINDS = {kind.__name__: kind for kind in (Prepare, Start, Ready, Warned, Began, Failed, Ended)}
+
+
+def send(link: socket.socket, message: Message, fd: int | None = None) -> None:
+    """One packet. Raises what the socket raises: BlockingIOError when full, OSError when the other end is gone."""
+    packet = json.dumps({"kind": type(message).__name__, **dataclasses.asdict(message)}).encode()
+    rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    link.sendmsg([packet], rights)
+
+
+def receive(link: socket.socket) -> tuple[Message, int | None] | None:
+    """The next message and the open file that came along, which is now the caller's; None: the other end is closed.
+
+    A file can be missing although it was sent, when this process has no descriptor left.
+    """
+    packet, fds, flags, _ = socket.recv_fds(link, _PACKET_MAX_BYTES, _FDS_MAX, socket.MSG_CMSG_CLOEXEC)
+    if not packet:
+        return None
+    if flags & socket.MSG_TRUNC:
+        raise Garbled(f"a message of more than {_PACKET_MAX_BYTES} bytes came, which none has")
+    try:
+        fields: dict[str, Any] = json.loads(packet)
+        message = _KINDS[fields.pop("kind")](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        close_all(fds)
+        raise Garbled(f"a message came that is none of {', '.join(_KINDS)}") from error
+    return message, fds[0] if fds else None
+
+
+def close_all(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def in_memory(data: bytes, name: str) -> int:
+    """A memfd that holds `data`; the caller closes it once it was sent."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    return fd
+
+
+def from_memory(fd: int) -> bytes:
+    """All of a memfd, whose offset the sender left at its end. Closes it."""
+    with open(fd, "rb") as file:
+        file.seek(0)
+        return file.read()
