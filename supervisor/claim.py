@@ -1,0 +1,226 @@
+"""Getting a lease: read the row, claim it under a new epoch, and settle a claim whose answer was lost.
+
+What holds: a claim is conditional on the very row that was judged; its epoch is above every epoch that we ever
+saw or tried; an answer starts a child only while its claim is the last one tried; a lease won with less than a
+renew interval of validity left is claimed again rather than started. Our own lease (its child was seen dead) is
+claimed by one write on what we know of it; a foreign one is read first, since the claim rewrites its history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.lease import deadline_of, release
+from supervisor.model import MS, Apply, Log, Read, Start
+from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
+from supervisor.records import Applied, Claim, Lease, Outcome, Refused, Unknown, history_after
+from supervisor.tenure import Tenure, begin, judge
+
+FAST_READ_NS = 150 * MS
+UNSETTLED_MAX = 8
+
+
+def want(shard: Shard, turn: Turn, until_ns: int) -> Shard:
+    """Mean to have the shard: read its row now, and again every 75-225 ms until it can be claimed or `until_ns`."""
+    if isinstance(shard.phase, Wanted):
+        return replace(shard, phase=replace(shard.phase, until_ns=until_ns))
+    assert isinstance(shard.phase, Idle)
+    return _read_wanted(shard, turn, until_ns)
+
+
+def _read_wanted(shard: Shard, turn: Turn, until_ns: int) -> Shard:
+    turn.out.append(Read(shard.name))
+    return replace(shard, phase=Wanted(until_ns, turn.ns + 2 * turn.rules.attempt_ns))
+
+
+def read_wanted(shard: Shard, turn: Turn, row: Lease | None, claimable: bool) -> Shard:
+    """The row of a wanted shard was read, or the read failed (`row` None)."""
+    phase = shard.phase
+    assert isinstance(phase, Wanted)
+    if row is not None and (tried := _stray(shard, turn.me, row)):
+        return _take_stray(shard, turn, row, tried)
+    if row is not None and claimable:
+        return _claim(shard, turn, row)
+    if turn.ns >= phase.until_ns:
+        return replace(shard, phase=Idle())
+    return replace(shard, phase=replace(phase, read_ns=turn.jitter(FAST_READ_NS, f"read {shard.name}")))
+
+
+def tick_wanted(shard: Shard, turn: Turn) -> Shard:
+    phase = shard.phase
+    assert isinstance(phase, Wanted)
+    if turn.ns < phase.read_ns:
+        return shard
+    if turn.ns >= phase.until_ns:
+        return replace(shard, phase=Idle())
+    return _read_wanted(shard, turn, phase.until_ns)
+
+
+# --- claiming ---------------------------------------------------------------------------------------------
+
+
+def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -> Shard:
+    """Claim `row` exactly as it was read, or our own lease as we know it."""
+    rule = shard.rule
+    assert rule is not None
+    epoch = 1 + max(row.epoch, shard.seen, shard.tried)
+    reason = "restart" if tenure else "claimed" if row.owner is None else "expired"
+    claim = Claim(
+        shard=shard.name,
+        seen_owner=row.owner,
+        seen_epoch=row.epoch,
+        beat_low=tenure.applied.beat if tenure else row.beat,
+        beat_high=tenure.beat_tried if tenure else row.beat,
+        owner=turn.me,
+        epoch=epoch,
+        nonce=turn.now.nonce(f"claim {shard.name} {epoch}"),
+        duration_ms=turn.rules.duration_ms,
+        policy=rule.policy,
+        want=rule.want,
+        history=history_after(row.history, epoch, turn.me, turn.now.unix_ms, reason),
+        at=turn.now.unix_ms,
+        checkpoint=tenure.checkpoint if tenure else None,
+        keep_move=tenure is not None,
+    )
+    turn.out.append(Apply(claim))
+    return replace(shard, phase=Claiming(claim, turn.ns, tenure), tried=epoch)
+
+
+def tick_vacant(shard: Shard, turn: Turn) -> Shard:
+    """Our lease without a child: never left alone, claimed again or released."""
+    phase = shard.phase
+    assert isinstance(phase, Vacant)
+    if turn.draining or shard.rule is None:
+        return release(shard, turn, phase.tenure, "stopped")
+    return _claim(shard, turn, phase.tenure.row, phase.tenure) if turn.ns >= phase.due_ns else shard
+
+
+def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Shard:
+    """An answer, in time or late. Only the claim last tried can win."""
+    phase = shard.phase
+    if not isinstance(phase, Claiming) or phase.claim.nonce != claim.nonce:
+        return shard
+    match outcome:
+        case Applied(row) if row is not None:
+            return _win(shard, turn, phase, row)
+        case Refused(row, bad):
+            if bad:
+                return _give_up(shard, turn, phase, f"the row does not parse: {bad}")
+            return _settle(shard, turn, phase, row, refused=True)
+        case Unknown(cause, unsent):
+            if unsent:
+                return _let_go(replace(shard, tried=claim.epoch - 1), turn, phase)
+            return _doubt(shard, turn, phase, cause)
+        case _:
+            return _doubt(shard, turn, phase, "the answer carries no row")
+
+
+def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
+    tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)
+    shard = replace(shard, unsettled=(), abandoned=False)
+    if turn.draining:
+        return release(shard, turn, tenure, "stopped")
+    deadline_ns = deadline_of(tenure, turn)
+    if deadline_ns - turn.ns < turn.rules.renew_every_ns:
+        return replace(shard, phase=Vacant(tenure, turn.ns))
+    turn.out.append(Start(shard.name, tenure.epoch, deadline_ns, tenure.checkpoint))
+    reason = row.history[-1].split(" ")[3] if row.history else ""
+    turn.out.append(Log("info", "lease.claimed", shard.name, tenure.epoch, reason))
+    return replace(shard, phase=Held(tenure, deadline_ns, "starting", turn.ns))
+
+
+def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
+    """The claim certainly did nothing: our own lease is tried again after a while, a foreign one is left alone."""
+    if phase.tenure is None:
+        return replace(shard, phase=Idle(), settled_ns=turn.ns)
+    due_ns = turn.jitter(turn.rules.renew_every_ns // 4, f"claim {shard.name}")
+    return replace(shard, phase=Vacant(phase.tenure, due_ns))
+
+
+# --- settling ---------------------------------------------------------------------------------------------
+
+
+def _doubt(shard: Shard, turn: Turn, phase: Claiming, cause: str) -> Shard:
+    """Nobody knows whether the claim was applied: remember it, and read the row until that tells."""
+    turn.out.append(Log("debug", "store.unreachable", shard.name, phase.claim.epoch, f"claim: {cause}"))
+    tried = Tried(phase.claim, phase.sent_ns)
+    read_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"settle {shard.name}")
+    phase = replace(phase, unknown_ns=turn.ns, read_ns=read_ns)
+    return replace(shard, phase=phase, unsettled=(*shard.unsettled, tried)[-UNSETTLED_MAX:])
+
+
+def tick_claiming(shard: Shard, turn: Turn) -> Shard:
+    phase = shard.phase
+    assert isinstance(phase, Claiming)
+    if phase.unknown_ns is None:
+        late = turn.ns >= phase.sent_ns + 2 * turn.rules.attempt_ns
+        return _doubt(shard, turn, phase, "no answer") if late else shard
+    if turn.ns >= phase.sent_ns + turn.rules.duration_ns:
+        return _let_go(replace(shard, abandoned=turn.draining), turn, phase)
+    if turn.ns < phase.read_ns:
+        return shard
+    turn.out.append(Read(shard.name))
+    return replace(shard, phase=replace(phase, read_ns=turn.ns + 2 * turn.rules.attempt_ns))
+
+
+def read_claiming(shard: Shard, turn: Turn, row: Lease | None, asked_ns: int) -> Shard:
+    """A row that was read while a claim is open; it settles the claim if it was asked for after the doubt."""
+    phase = shard.phase
+    assert isinstance(phase, Claiming)
+    if phase.unknown_ns is None or asked_ns < phase.unknown_ns:
+        return shard
+    return _settle(shard, turn, phase, row, refused=False)
+
+
+def read_failed(shard: Shard, turn: Turn) -> Shard:
+    phase = shard.phase
+    if isinstance(phase, Wanted):
+        return read_wanted(shard, turn, None, False)
+    if isinstance(phase, Claiming) and phase.unknown_ns is not None:
+        read_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"settle {shard.name}")
+        return replace(shard, phase=replace(phase, read_ns=read_ns))
+    return shard
+
+
+def _settle(shard: Shard, turn: Turn, phase: Claiming, row: Lease | None, refused: bool) -> Shard:
+    """What the row says about an open claim: it won, an older claim of ours did, it is still open, or it lost."""
+    claim, tenure = phase.claim, phase.tenure
+    if row is None:
+        return _give_up(shard, turn, phase, "the row is gone")
+    if (row.owner, row.epoch, row.nonce) == (turn.me, claim.epoch, claim.nonce):
+        return _win(shard, turn, phase, row)
+    if tried := _stray(shard, turn.me, row):
+        return _take_stray(shard, turn, row, tried)
+    judged = judge(tenure, row) if tenure else None
+    if isinstance(judged, Tenure):
+        if row.paused:
+            return release(shard, turn, judged, "paused")
+        return _let_go(shard, turn, replace(phase, tenure=judged))
+    untouched = (row.owner, row.epoch) == (claim.seen_owner, claim.seen_epoch) and row.beat == claim.beat_low
+    if tenure is None and untouched and not refused and not row.paused and shard.rule and not turn.draining:
+        return _claim(shard, turn, row)
+    return _give_up(shard, turn, phase, f"{row.owner or 'nobody'} owns epoch {row.epoch}")
+
+
+def _give_up(shard: Shard, turn: Turn, phase: Claiming, reason: str) -> Shard:
+    if phase.tenure is not None:
+        turn.out.append(Log("error", "lease.lost", shard.name, phase.tenure.epoch, reason))
+    return replace(shard, phase=Idle(), settled_ns=turn.ns)
+
+
+def _stray(shard: Shard, me: str, row: Lease) -> Tried | None:
+    for tried in shard.unsettled:
+        if (row.owner, row.epoch, row.nonce) == (me, tried.claim.epoch, tried.claim.nonce):
+            return tried
+    return None
+
+
+def is_stray(shard: Shard, me: str, row: Lease) -> bool:
+    """Whether the row is a claim of ours that was applied after we had stopped waiting for it. No child of ours can
+    have its epoch, so that it may be claimed again or released at once."""
+    return _stray(shard, me, row) is not None
+
+
+def _take_stray(shard: Shard, turn: Turn, row: Lease, tried: Tried) -> Shard:
+    tenure = begin(tried.claim, row, tried.sent_ns, turn.ns)
+    return replace(shard, phase=Vacant(tenure, turn.ns), unsettled=())

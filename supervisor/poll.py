@@ -1,0 +1,171 @@
+"""What a complete snapshot tells: leases lost, rows to create, shards to claim, peers that drain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor import balance, claim, lease
+from supervisor.model import SECOND, Apply, Log
+from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
+from supervisor.records import Create, Lease, Member, Snapshot, expand
+from supervisor.state import State, owned
+from supervisor.watch import claimable, creatable, live, next_expiry, observe
+
+START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
+START_CLAIMS_MIN = 16
+
+
+def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
+    """Everything that follows from one complete read of all rows."""
+    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns)
+    shards = dict(state.shards)
+    for name, shard in state.shards.items():
+        if name not in snapshot.bad:
+            shards[name] = _see(shard, turn, snapshot.leases.get(name), asked_ns)
+    members = live(watch, snapshot, turn.ns)
+    state = replace(
+        state,
+        watch=watch,
+        shards=shards,
+        polls=state.polls + 1,
+        own_seen=state.own_seen + (state.me in snapshot.members),
+        live_members=max(1, len(members)),
+    )
+    if not turn.draining:
+        state = _create(state, turn, snapshot)
+        state = _claim(state, turn, snapshot, members)
+    return replace(state, snapshot_ns=_next_snapshot(state, turn))
+
+
+def _see(shard: Shard, turn: Turn, row: Lease | None, asked_ns: int) -> Shard:
+    """One shard's row, or its absence, in a snapshot asked for at `asked_ns`."""
+    if row is not None and (row.epoch > shard.seen or (row.owner and not shard.had_owner)):
+        shard = replace(
+            shard, seen=max(shard.seen, row.epoch), had_owner=shard.had_owner or row.owner not in (None, turn.me)
+        )
+    match shard.phase:
+        case Held(tenure) | Vacant(tenure) | Releasing(tenure) if asked_ns > tenure.answered_ns:
+            return lease.learn(shard, turn, row)
+        case Idle() if row is not None and asked_ns >= shard.settled_ns and claim.is_stray(shard, turn.me, row):
+            return claim.want(shard, turn, turn.ns)
+        case _:
+            return shard
+
+
+def _create(state: State, turn: Turn, snapshot: Snapshot) -> State:
+    """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
+    what any deleted row can have reached: no shard changes hands once a second for long."""
+    shards = dict(state.shards)
+    for name, shard in state.shards.items():
+        if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns):
+            epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
+            nonce = turn.now.nonce(f"create {name}")
+            turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
+            shards[name] = replace(shard, tried=epoch)
+    return replace(state, shards=shards)
+
+
+# --- claiming ---------------------------------------------------------------------------------------------
+
+
+def _claim(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]) -> State:
+    """Want the shards that the common assignment gives us, and those that nobody took for a whole poll."""
+    draining = {member.id for member in members if member.state == "draining"}
+    peers = [
+        balance.Peer(member.id, member.capacity, frozenset(expand(member.shards)))
+        for member in members
+        if member.state == "active" and member.id != state.me and member.fleet == state.rules.fleet
+    ]
+    peers.append(balance.Peer(state.me, state.rules.capacity, frozenset(state.rules.shards)))
+    served = frozenset().union(*(peer.shards for peer in peers))
+    rows = [row for name, row in snapshot.leases.items() if name in served and not row.paused]
+    leaving = {row.shard for row in rows if row.owner in draining}
+    free = {row.shard for row in rows if _is_free(state, turn, row)}
+    loads: dict[str, int] = {}
+    for row in rows:
+        if row.owner and row.owner != state.me and row.shard not in leaving and row.shard not in free:
+            loads[row.owner] = loads.get(row.owner, 0) + 1
+    loads[state.me] = owned(state)
+    share = balance.fair_share((peer.capacity for peer in peers), len(rows))
+    taken = balance.assign(sorted(free | leaving), peers, loads, share)
+
+    room = state.rules.capacity - loads[state.me]
+    fresh_room = _room_for_fresh(state)
+    for row in rows:
+        shard = state.shards.get(row.shard)
+        if room <= 0 or shard is None or row.shard not in free | leaving or not isinstance(shard.phase, Idle | Wanted):
+            continue
+        mine = taken.get(row.shard) == state.me
+        overdue = row.shard in free and turn.ns > _unowned_since(state, row) + state.poll_ns
+        if not (mine or overdue) or _must_yield(state, shard, turn, peers, loads):
+            continue
+        fresh = row.owner is None and not shard.had_owner
+        if fresh and fresh_room <= 0:
+            continue
+        fresh_room -= fresh
+        room -= isinstance(shard.phase, Idle)
+        until_ns = turn.ns + 2 * state.poll_ns if row.shard in leaving else turn.ns
+        state = state.with_shard(claim.want(shard, turn, until_ns))
+    return state
+
+
+def _is_free(state: State, turn: Turn, row: Lease) -> bool:
+    """Unowned as far as we can see. A shard that we are getting or giving up ourselves is not."""
+    shard = state.shards.get(row.shard)
+    if shard is not None and not isinstance(shard.phase, Idle | Wanted):
+        return False
+    return claimable(state.watch, row, shard.seen if shard else 0, turn.ns)
+
+
+def _unowned_since(state: State, row: Lease) -> int:
+    sighting = state.watch.leases[row.shard]
+    return sighting.since_ns if row.owner is None else sighting.expires_ns
+
+
+def _room_for_fresh(state: State) -> int:
+    """How many never-owned rows may be claimed at this poll: a supervisor that has just started lets its peers,
+    started in the same second, appear first, and leaves them their part."""
+    if state.own_seen < 2:
+        return 0
+    return len(state.shards) if state.polls > START_POLLS else max(START_CLAIMS_MIN, len(state.shards) // 8)
+
+
+def _must_yield(state: State, shard: Shard, turn: Turn, peers: list[balance.Peer], loads: dict[str, int]) -> bool:
+    """Whether we leave the shard alone because its child crashed here."""
+    if turn.ns < shard.start_ns:
+        return True
+    if shard.gave_up_ns is None or turn.ns >= shard.gave_up_ns + state.rules.crash_window_ns:
+        return False
+    return any(
+        peer.id != state.me and shard.name in peer.shards and loads.get(peer.id, 0) < peer.capacity for peer in peers
+    )
+
+
+def _next_snapshot(state: State, turn: Turn) -> int:
+    """A poll from now, or at the next expiry that could give us something, so that a dead owner is replaced within
+    its duration and one poll, not two."""
+    idle = (name for name, shard in state.shards.items() if isinstance(shard.phase, Idle))
+    expiry_ns = next_expiry(state.watch, idle, turn.ns)
+    poll_ns = turn.ns + state.poll_ns
+    return poll_ns if expiry_ns is None else max(turn.ns + state.poll_ns // 10, min(poll_ns, expiry_ns))
+
+
+# --- before the first write -------------------------------------------------------------------------------
+
+
+def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, bool, str]:
+    """Before our first write: whether another fleet lives in this store (its member, named), or may still live."""
+    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns)
+    strangers = [member for member in snapshot.members.values() if member.fleet != state.rules.fleet]
+    for member in strangers:
+        before, after = state.watch.members.get(member.id), watch.members[member.id]
+        if before is not None and before.mark != after.mark:
+            return state, False, f"supervisor {member.id} of fleet {member.fleet!r}"
+    pending = any(turn.ns < watch.members[member.id].expires_ns for member in strangers)
+    if pending:
+        reason = "members of another fleet are in the store; waiting to see whether they live"
+        if not state.watch.members:
+            turn.out.append(Log("warning", "store.reachable", reason=reason))
+        next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
+        return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
+    return state, True, ""

@@ -1,0 +1,121 @@
+"""The whole state of the lease set between two steps, and the questions that every part of it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from supervisor.model import Rules
+from supervisor.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
+from supervisor.records import Member, compact
+from supervisor.watch import Watch
+
+POLL_COST_RATIO = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A graceful stop under way. `marked_ns`: since when the store shows us draining, or we gave up on that."""
+
+    since_ns: int
+    marked_ns: int | None = None
+    stopping: bool = False
+    parting_ns: int | None = None  # since when our member row is being deleted
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`stage`: looking (nothing was written yet), proving, active, draining, over."""
+
+    rules: Rules
+    me: str
+    shards: Mapping[str, Shard]
+    stage: str = "looking"
+    watch: Watch = field(default_factory=Watch)
+    member: Member | None = None  # our own row as last written or tried
+    live_members: int = 1
+    round_ns: int = 0  # the next round of renewals
+    snapshot_ns: int = 0  # the next snapshot; while one is under way, when we stop waiting for it
+    polls: int = 0
+    own_seen: int = 0  # snapshots that showed our own member row
+    reachable: bool = True
+    drain: Drain | None = None
+
+    @property
+    def poll_ns(self) -> int:
+        """The poll interval in force. On DynamoDB a snapshot costs a fortieth as much per row as a write does per
+        lease (a strongly consistent read unit covers 4 KiB and costs a fifth of a write unit of 1 KiB), halved for
+        safety: with this floor the fleet never pays more for reading than for renewing."""
+        return max(self.rules.poll_every_ns, self.live_members * self.rules.renew_every_ns // POLL_COST_RATIO)
+
+    def with_shard(self, shard: Shard) -> State:
+        return replace(self, shards={**self.shards, shard.name: shard})
+
+
+def begin(rules: Rules, me: str, now_ns: int) -> State:
+    """A supervisor that has just started and knows nothing."""
+    shards = {name: Shard(name, rule) for name, rule in rules.shards.items()}
+    return State(rules=rules, me=me, shards=shards, snapshot_ns=now_ns, round_ns=now_ns)
+
+
+def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member:
+    """Our member row for its next write."""
+    rules, last = state.rules, state.member
+    return Member(
+        id=state.me,
+        fleet=rules.fleet,
+        state="draining" if draining else "active",
+        beat=last.beat + 1 if last else 0,
+        nonce=nonce,
+        duration_ms=rules.duration_ms,
+        capacity=rules.capacity,
+        shards=compact(tuple(rules.shards)),
+        version=rules.version,
+        digest=rules.digest,
+        host=rules.host,
+        since=last.since if last else unix_ms,
+        renewed_at=unix_ms,
+    )
+
+
+def owned(state: State) -> int:
+    """How many shards we hold or are about to hold."""
+    return sum(not isinstance(shard.phase, Idle | Dying | Releasing) for shard in state.shards.values())
+
+
+def shard_due_ns(shard: Shard, state: State) -> int | None:
+    """The next instant at which time alone changes something for this shard."""
+    rules = state.rules
+    match shard.phase:
+        case Wanted(_, read_ns):
+            return read_ns
+        case Claiming(unknown_ns=None, sent_ns=sent_ns):
+            return sent_ns + 2 * rules.attempt_ns
+        case Claiming(read_ns=read_ns):
+            return read_ns
+        case Held() as held:
+            return _held_due_ns(held, shard, state)
+        case Dying(_, since_ns, _):
+            return since_ns + 1_000_000_000
+        case Vacant(_, due_ns):
+            return 0 if state.drain else due_ns
+        case Releasing(_, _, retry_ns):
+            return retry_ns
+        case _:
+            return None
+
+
+def _held_due_ns(held: Held, shard: Shard, state: State) -> int:
+    rules = state.rules
+    if held.stage == "killing":
+        return held.since_ns + 1_000_000_000
+    due_ns = held.deadline_ns
+    if shard.rule and shard.rule.policy == "hold" and held.cause:
+        due_ns -= rules.renew_every_ns // 2
+    if held.retry_ns is not None:
+        due_ns = min(due_ns, held.retry_ns)
+    if held.stage == "starting":
+        due_ns = min(due_ns, held.since_ns + rules.start_ns)
+    if held.stage == "stopping":
+        due_ns = min(due_ns, held.since_ns + rules.stop_ns)
+    return due_ns

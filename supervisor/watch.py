@@ -1,0 +1,105 @@
+"""Expiry by observation: what we have seen of other owners and members, and for how long it has not changed.
+
+An observer that has seen the same owner, epoch and beat for the row's duration on its own clock, counted from the
+receipt of the row, may claim. What holds:
+
+- only complete snapshots start or clear a clock; a keyed, failed or partial read does neither;
+- a row seen missing loses its clock; a row below the highest epoch that we saw (a restored one) counts as just
+  observed, also when it is free;
+- wall clocks play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from supervisor.model import MS
+from supervisor.records import Lease, Member, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The same `mark` was seen from `since_ns` (received) on; `duration_ns` is what its row promises."""
+
+    mark: tuple[object, ...]
+    since_ns: int
+    duration_ns: int
+
+    @property
+    def expires_ns(self) -> int:
+        return self.since_ns + self.duration_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Everything observed so far. `longest_ns`: the longest duration that any row or member ever promised."""
+
+    leases: Mapping[str, Sighting] = field(default_factory=dict)
+    members: Mapping[str, Sighting] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    longest_ns: int = 0
+    alone: bool = True  # no other member and no lease row was seen since the start
+
+
+def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now_ns: int) -> Sighting:
+    duration_ns = duration_ms * MS
+    if old is not None and old.mark == mark:
+        return old if old.duration_ns == duration_ns else replace(old, duration_ns=max(old.duration_ns, duration_ns))
+    return Sighting(mark, now_ns, duration_ns)
+
+
+def observe(watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int) -> Watch:
+    """The watch after a complete snapshot received at `now_ns`."""
+    leases = {
+        name: _sight(watch.leases.get(name), row.triple, row.duration_ms, now_ns)
+        for name, row in snapshot.leases.items()
+    }
+    members = {
+        name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns)
+        for name, row in snapshot.members.items()
+    }
+    missing = {
+        name: watch.missing.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
+    }
+    durations = (sighting.duration_ns for seen in (leases, members) for sighting in seen.values())
+    return Watch(
+        leases=leases,
+        members=members,
+        missing=missing,
+        longest_ns=max(watch.longest_ns, *durations, 0),
+        alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
+    )
+
+
+def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
+    """Whether a row, as just read, may be claimed. `seen`: the highest epoch that we ever saw in it."""
+    sighting = watch.leases.get(row.shard)
+    if row.paused:
+        return False
+    if row.owner is None and row.epoch >= seen:
+        return True
+    duration_ns = max(sighting.duration_ns, row.duration_ms * MS) if sighting else 0
+    return sighting is not None and sighting.mark == row.triple and now_ns >= sighting.since_ns + duration_ns
+
+
+def creatable(watch: Watch, shard: str, now_ns: int) -> bool:
+    """Whether the missing row of a configured shard may be created: a deleted row may have a live child."""
+    since_ns = watch.missing.get(shard)
+    return since_ns is not None and (watch.alone or now_ns >= since_ns + watch.longest_ns)
+
+
+def live(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
+    """The members whose beat moved within their duration, or which are new to us."""
+    return [row for name, row in snapshot.members.items() if now_ns < watch.members[name].expires_ns]
+
+
+def next_expiry(watch: Watch, shards: Iterable[str], now_ns: int) -> int | None:
+    """The earliest future expiry of a member, or of a lease or missing row among `shards`."""
+    instants = [sighting.expires_ns for sighting in watch.members.values()]
+    for shard in shards:
+        if shard in watch.leases:
+            instants.append(watch.leases[shard].expires_ns)
+        elif shard in watch.missing:
+            instants.append(watch.missing[shard] + watch.longest_ns)
+    return min((instant for instant in instants if instant > now_ns), default=None)
