@@ -143,10 +143,15 @@ def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
 def _doubt(shard: Shard, turn: Turn, phase: Claiming, cause: str) -> Shard:
     """Nobody knows whether the claim was applied: remember it, and read the row until that tells."""
     turn.out.append(Log("debug", "store.unreachable", shard.name, phase.claim.epoch, f"claim: {cause}"))
-    tried = Tried(phase.claim, phase.sent_ns)
-    read_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"settle {shard.name}")
-    phase = replace(phase, unknown_ns=turn.ns, read_ns=read_ns)
-    return replace(shard, phase=phase, unsettled=(*shard.unsettled, tried)[-UNSETTLED_MAX:])
+    unsettled = (*shard.unsettled, Tried(phase.claim, phase.sent_ns))[-UNSETTLED_MAX:]
+    shard = replace(shard, unsettled=unsettled)
+    return replace(shard, phase=replace(phase, unknown_ns=turn.ns, read_ns=_patience(shard, turn)))
+
+
+def _patience(shard: Shard, turn: Turn) -> int:
+    """When to look again: each claim in a row whose outcome stays unknown doubles the wait."""
+    around_ns = turn.rules.renew_every_ns // 16 << len(shard.unsettled)
+    return turn.jitter(min(around_ns, turn.rules.duration_ns // 4), f"settle {shard.name}")
 
 
 def tick_claiming(shard: Shard, turn: Turn) -> Shard:
@@ -177,8 +182,7 @@ def read_failed(shard: Shard, turn: Turn) -> Shard:
     if isinstance(phase, Wanted):
         return read_wanted(shard, turn, None, False)
     if isinstance(phase, Claiming) and phase.unknown_ns is not None:
-        read_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"settle {shard.name}")
-        return replace(shard, phase=replace(phase, read_ns=read_ns))
+        return replace(shard, phase=replace(phase, read_ns=_patience(shard, turn)))
     return shard
 
 
@@ -197,15 +201,16 @@ def _settle(shard: Shard, turn: Turn, phase: Claiming, row: Lease | None, refuse
             return release(shard, turn, judged, "paused")
         return _let_go(shard, turn, replace(phase, tenure=judged))
     untouched = (row.owner, row.epoch) == (claim.seen_owner, claim.seen_epoch) and row.beat == claim.beat_low
-    if tenure is None and untouched and not refused and not row.paused and shard.rule and not turn.draining:
-        return _claim(shard, turn, row)
+    if tenure is None and untouched and not refused:
+        # Still open: the next snapshot decides about a claim under the next epoch.
+        return replace(shard, phase=Idle(), settled_ns=turn.ns)
     return _give_up(shard, turn, phase, f"{row.owner or 'nobody'} owns epoch {row.epoch}")
 
 
 def _give_up(shard: Shard, turn: Turn, phase: Claiming, reason: str) -> Shard:
     if phase.tenure is not None:
         turn.out.append(Log("error", "lease.lost", shard.name, phase.tenure.epoch, reason))
-    return replace(shard, phase=Idle(), settled_ns=turn.ns)
+    return replace(shard, phase=Idle(), settled_ns=turn.ns, unsettled=())
 
 
 def _stray(shard: Shard, me: str, row: Lease) -> Tried | None:

@@ -1,0 +1,99 @@
+"""The store as its contract reads: the reference against which the core is simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.records import (
+    Applied,
+    Claim,
+    Create,
+    DeleteMember,
+    Lease,
+    Member,
+    Outcome,
+    PutMember,
+    Refused,
+    Release,
+    Renew,
+    Snapshot,
+    Write,
+    after_claim,
+)
+
+
+class ModelStore:
+    """Rows in memory; every write is atomic and does what its docstring says, nothing else."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Lease] = {}
+        self.members: dict[str, Member] = {}
+
+    def snapshot(self) -> Snapshot:
+        leases = {name: replace(row, history=(), checkpoint=None) for name, row in self.leases.items()}
+        return Snapshot(leases, dict(self.members), {})
+
+    def apply(self, write: Write) -> Outcome:
+        match write:
+            case PutMember(member):
+                self.members[member.id] = member
+                return Applied()
+            case DeleteMember(id=key, beat=beat, nonce=nonce):
+                member = self.members.get(key)
+                if member is None or (member.beat, member.nonce) != (beat, nonce):
+                    return Refused(None)
+                del self.members[key]
+                return Applied()
+            case Create(shard=name):
+                if name in self.leases:
+                    return Refused(self.leases[name])
+                row = Lease(name, None, write.epoch, 0, write.nonce, write.duration_ms, since=write.at)
+                self.leases[name] = row
+                return Applied(row)
+        row = self.leases.get(write.shard)
+        if row is None or not self._holds(write, row):
+            return Refused(row)
+        row = self._after(write, row)
+        self.leases[write.shard] = row
+        return Applied(row if isinstance(write, Claim) else None)
+
+    @staticmethod
+    def _holds(write: Claim | Renew | Release, row: Lease) -> bool:
+        match write:
+            case Claim():
+                seen = (write.seen_owner, write.seen_epoch) == (row.owner, row.epoch)
+                return seen and write.beat_low <= row.beat <= write.beat_high and not row.paused
+            case Renew():
+                ours = (write.owner, write.epoch) == (row.owner, row.epoch)
+                return ours and write.beat_low <= row.beat <= write.beat_high
+            case Release():
+                return (write.owner, write.epoch) == (row.owner, row.epoch)
+
+    @staticmethod
+    def _after(write: Claim | Renew | Release, row: Lease) -> Lease:
+        match write:
+            case Claim():
+                return after_claim(row, write)
+            case Renew():
+                return replace(
+                    row,
+                    beat=write.beat,
+                    nonce=write.nonce,
+                    open=write.open,
+                    want=write.want,
+                    quiet_ms=row.quiet_ms if write.quiet_ms is None else write.quiet_ms,
+                    policy=write.policy,
+                    checkpoint=row.checkpoint if write.checkpoint is None else write.checkpoint,
+                    renewed_at=write.at,
+                )
+            case Release():
+                return replace(
+                    row,
+                    owner=None,
+                    nonce=write.nonce,
+                    open=0,
+                    quiet_ms=None,
+                    history=write.history,
+                    checkpoint=row.checkpoint if write.checkpoint is None else write.checkpoint,
+                    renewed_at=write.at,
+                )
