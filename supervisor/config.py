@@ -73,7 +73,7 @@ def examine(source: str, environ: Mapping[str, str]) -> Loaded:
     streams = _streams(reading, main)
     if reading.problems:
         raise ConfigError(_shown(reading))
-    warnings += _public_secrets(document)
+    warnings += [*_public_secrets(document), *_missing_folders(main["state_dir"], streams)]
     settings = _settings(document, main, streams)
     return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), tuple(warnings))
 
@@ -273,3 +273,13 @@ def _is_literal_secret(name: str, text: str) -> bool:
     if name == "url":
         return bool(re.search(r"//[^/\s]*:[^/\s$]+@|[?&][^=&\s]*(token|key|secret|passw|sign)[^=&\s]*=[^$&\s]", text))
     return False
+
+
+def _missing_folders(state_dir: Path, streams: tuple[Stream, ...]) -> list[str]:
+    """A warning for each sink that could not be opened now; on the host that runs it the folder may be there."""
+    files = [
+        Path(stream.spec.sink.removeprefix("jsonl:")) for stream in streams if stream.spec.sink.startswith("jsonl:")
+    ]
+    folders = dict.fromkeys(file.parent for file in files if not file.is_dir())
+    absent = [folder for folder in folders if not folder.is_dir() and folder != state_dir]
+    return [f"sink: there is no folder {folder}, events cannot be written to it" for folder in absent]

@@ -253,7 +253,7 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "environment",
         values.variable_names,
-        "Variables that its children get beside PATH, HOME, LANG, TZ and those that ${env:...} names.",
+        "Variables that its children get beside the basic ones (PATH, HOME, LANG ...) and those that ${env:...} names.",
         example="API_REGION, API_TIER",
     ),
     Key(

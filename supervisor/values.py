@@ -175,7 +175,8 @@ def sink(text: str, base: Path) -> str:
     if text in ("stdout", "discard"):
         return text
     if kind == "jsonl" and colon and rest:
-        return f"jsonl:{path(rest, base)}"
+        folder = "/" if rest.endswith("/") else ""  # which a path would lose: it says that a folder is meant
+        return f"jsonl:{path(rest, base)}{folder}"
     if kind in ("http", "https", "kinesis", "sqs") and colon:
         raise ValueError(f"one of those that this version has: {', '.join(SINKS)}")
     raise ValueError(f"one of {', '.join(SINKS)}")
