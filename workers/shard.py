@@ -1,0 +1,348 @@
+"""A child's one loop: all connections of its shard in one thread, from the epoch's start to the exit code.
+
+What holds:
+
+- the loop turns at least twice a second and says so on the board; nothing that it calls waits, but a handler's methods
+  and the sink behind a full queue;
+- nothing is delivered at or after the deadline (see `delivery`); `seq` counts from 1 within the epoch;
+- a byte of SIGTERM on `wakeup` stops: the handler is told, each open connection gets a close frame and a second to
+  answer it, then what was received is handed over, the sink flushed and the last checkpoint written to the board.
+
+Exit codes: 0 stopped as asked; 1 the handler or the sink failed; 3 the deadline passed; 78 the task cannot be done
+as it is configured. It does not time its own stop: the parent kills what takes too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import mmap
+import os
+import selectors
+import signal
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from workers import tls
+from workers.board import BYTES, CONNECTS, HEARTBEAT, LAST_EVENT, MESSAGES, OPEN, STARTED, WANT, Slot
+from workers.connection import NEVER_NS, Connection, State
+from workers.delivery import Delivery, Direct, Lane
+from workers.dial import Attempt, Opened, dial
+from workers.dispatch import Dispatch
+from workers.envelope import Batch, Envelope
+from workers.frames import Message
+from workers.handler import BadHandler, Handler, load
+from workers.handler import Shard as ShardOfHandler
+from workers.kernel import boottime_ns
+from workers.log import Log
+from workers.session import policy_of
+from workers.sinks.choice import sink_of
+from workers.sinks.interface import BadSink, Sink
+from workers.sinks.stdout import torn_byte
+from workers.spec import Task
+from workers.target import Target, Targets
+from workers.template import TemplateError
+
+STOPPED, FAILED, BAD_CONFIGURATION = 0, 1, 78
+TURN_MAX_NS = 500_000_000
+HANDOVER_MAX_NS = 2_000_000_000  # at a stop: for messages that the handler has not seen
+_STDERR = 2
+
+
+def run(
+    task: Task,
+    slot: Slot,
+    wakeup: socket.socket,
+    handlers: Mapping[str, type[Handler]],
+    contexts: Mapping[str, ssl.SSLContext],
+    stdout_fd: int,
+    torn: mmap.mmap | None = None,
+    log_fd: int = _STDERR,
+) -> int:
+    """Serve the shard until it is stopped; returns the exit code. `handlers` and `contexts` were prepared before the
+    fork, by the texts in the task; `torn` is `torn_byte()`, made before the fork of all children of one stdout."""
+    log = Log(log_fd, task.supervisor, task.shard, task.epoch)
+    spec = task.spec
+    try:
+        targets = Targets(task, os.environ)
+        envelope = Envelope(task.shard, task.epoch)
+        sink = sink_of(spec.sink, task.base, envelope, stdout_fd, torn or torn_byte())
+        sink.open()
+        handler = None
+        if spec.handler:
+            handler = (handlers.get(spec.handler) or load(spec.handler, task.base, task.python_path))()
+        context = functools.cache(lambda: contexts.get(spec.tls_ca) or tls.context(spec.tls_ca))
+        shard = _Shard(task, slot, targets, context, sink, handler, log)
+    except (BadHandler, BadSink, TemplateError, ValueError) as error:
+        log("child.failed", "ERROR", reason=str(error))
+        return BAD_CONFIGURATION
+    return shard.run(wakeup)
+
+
+class _Shard:
+    """The loop, and the home of its connections (`connection.Home`) and of its handler (`dispatch.Exit`)."""
+
+    def __init__(
+        self,
+        task: Task,
+        slot: Slot,
+        targets: Targets,
+        context: Callable[[], ssl.SSLContext],
+        sink: Sink,
+        handler: Handler | None,
+        log: Log,
+    ) -> None:
+        self.policy = policy_of(task.spec)
+        self.log = log
+        self.message_max_bytes = task.spec.max_message
+        self.stopping = False
+        self._task, self._slot, self._words = task, slot, slot.words
+        self._targets, self._context, self._handler = targets, context, handler
+        self._selector = selectors.DefaultSelector()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._settled: deque[tuple[Connection, Attempt]] = deque()
+        self._again: set[Connection] = set()
+        self._paused: set[Connection] = set()
+        self._floors: dict[str, int] = {}
+        self._due_ns = 0
+        self._seq = self._messages = self._bytes = 0
+        self._status = STOPPED
+        self._delivery: Delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._ring)
+        self._connections = [Connection(number, self) for number in range(targets.connections)]
+        self._dispatch: Dispatch | None = None
+        if handler is not None:
+            self._dispatch = Dispatch(handler, self, log, lambda number: targets.address(number, self._checkpoint))
+            handler._outlet = self._dispatch
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def run(self, wakeup: socket.socket) -> int:
+        with self._selector:
+            self._selector.register(wakeup, selectors.EVENT_READ, lambda _: self._awoken(wakeup))
+            self._selector.register(self._bell, selectors.EVENT_READ, lambda _: self._rung())
+            if not self._start():
+                return FAILED
+            while any(connection.state is not State.ENDED for connection in self._connections):
+                self._turn()
+            self._hand_over_rest()
+            return self._finish()
+
+    def _start(self) -> bool:
+        task, words = self._task, self._words
+        words[WANT] = len(self._connections)
+        words[HEARTBEAT] = boottime_ns()
+        if self._dispatch is not None and self._handler is not None:
+            count = len(self._connections)
+            told = ShardOfHandler(task.shard, task.spec.stream, task.index, task.epoch, task.checkpoint, count)
+            handler = self._handler
+            if not self._dispatch.call(lambda: handler.start(told)):
+                self.log("child.failed", "ERROR", reason="the handler's start raised an error")
+                return False
+        words[STARTED] = words[HEARTBEAT] = boottime_ns()
+        return True
+
+    def _turn(self) -> None:
+        now_ns = boottime_ns()
+        self._words[HEARTBEAT] = now_ns
+        handler_due_ns = NEVER_NS
+        if self._dispatch is not None:
+            handler_due_ns = self._dispatch.turn(now_ns)
+            if self._dispatch.exhausted and not self.stopping:
+                self._fail("too many errors of the handler in a row")
+            now_ns = boottime_ns()
+        if now_ns >= self._due_ns:
+            self._tick(now_ns)
+        if self._paused:
+            self._resume(now_ns)
+        wait_ns = 0 if self._again else min(min(self._due_ns, handler_due_ns) - now_ns, TURN_MAX_NS)
+        for key, events in self._selector.select(max(wait_ns, 0) / 1e9):
+            key.data(events)
+        if self._again:
+            again, self._again = self._again, set()
+            for connection in again:
+                connection.readable()
+        while self._settled:
+            connection, attempt = self._settled.popleft()
+            connection.settle(attempt, boottime_ns())
+
+    def _tick(self, now_ns: int) -> None:
+        self._due_ns = NEVER_NS
+        for connection in self._connections:
+            if connection.due_ns <= now_ns:
+                connection.tick(now_ns)
+            self.wake_at(connection.due_ns)
+
+    def _resume(self, now_ns: int) -> None:
+        for connection in [connection for connection in self._paused if not self.held(connection)]:
+            self._paused.discard(connection)
+            connection.resume(now_ns)
+
+    def _awoken(self, wakeup: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if signal.SIGTERM in wakeup.recv(4096):
+                self._stop()
+
+    def _rung(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        if self._delivery.failure and not self.stopping:
+            self._fail(f"the sink failed: {self._delivery.failure}")
+
+    def _ring(self) -> None:
+        """From any thread: let the loop turn."""
+        os.eventfd_write(self._bell, 1)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _fail(self, reason: str) -> None:
+        self.log("child.failed", "ERROR", reason=reason)
+        self._status = FAILED
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.stopping:
+            return
+        if self._dispatch is not None and self._handler is not None:
+            self._dispatch.call(self._handler.stop)
+        self.stopping = True
+        now_ns = boottime_ns()
+        for connection in self._connections:
+            connection.stop(self._task.spec.close_code, now_ns)
+
+    def _hand_over_rest(self) -> None:
+        """What was received before the end is the handler's, as long as that does not take too long."""
+        if self._dispatch is None:
+            return
+        until_ns = boottime_ns() + HANDOVER_MAX_NS
+        while (now_ns := boottime_ns()) < until_ns and not self._dispatch.exhausted:
+            self._words[HEARTBEAT] = now_ns
+            if self._dispatch.turn(now_ns):
+                if not self._dispatch.unfinished:
+                    return
+                self.wait_for_room()
+        if self._dispatch.unfinished:
+            reason = f"{self._dispatch.waiting} messages were received, but not handed to the handler before the end"
+            self.log("child.failed", "ERROR", reason=reason)
+
+    def _finish(self) -> int:
+        self._delivery.finish()
+        while not self._delivery.finished:
+            self._words[HEARTBEAT] = boottime_ns()
+            self._wait_for_bell()
+        if self._delivery.failure and self._status == STOPPED:
+            self.log("child.failed", "ERROR", reason=f"the sink failed: {self._delivery.failure}")
+            return FAILED
+        return self._status
+
+    # --- for connections ------------------------------------------------------------------------------------
+
+    @property
+    def _checkpoint(self) -> str:
+        return self._slot.read_checkpoint() or self._task.checkpoint or ""
+
+    def target(self, connection: Connection) -> Target:
+        number, checkpoint = connection.number, self._checkpoint
+        headers: Mapping[str, str]
+        if self._handler is None:
+            url, headers = self._targets.address(number, checkpoint)
+        else:
+            url, headers = self._handler.target(connection)
+        return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))
+
+    def connect(self, target: Target) -> Opened:
+        return dial(target, self._context, self.policy.connect_timeout_ns)
+
+    def settled(self, connection: Connection, attempt: Attempt) -> None:
+        self._settled.append((connection, attempt))
+        self._ring()
+
+    def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None:
+        if not events:
+            self._selector.unregister(sock)
+        elif not before:
+            self._selector.register(sock, events, connection.ready)
+        else:
+            self._selector.modify(sock, events, connection.ready)
+
+    def wake_at(self, due_ns: int) -> None:
+        self._due_ns = min(self._due_ns, due_ns)
+
+    def again(self, connection: Connection) -> None:
+        self._again.add(connection)
+
+    def held(self, connection: Connection) -> bool:
+        if self._delivery.full or (self._dispatch is not None and self._dispatch.busy(connection)):
+            self._paused.add(connection)
+            return True
+        return False
+
+    def backlogged(self, connection: Connection) -> bool:
+        return self._dispatch is not None and self._dispatch.busy(connection)
+
+    def floor_ns(self, host: str) -> int:
+        return self._floors.get(host, 0)
+
+    def set_floor(self, host: str, until_ns: int) -> None:
+        now_ns = boottime_ns()
+        self._floors = {host: until_ns for host, until_ns in self._floors.items() if until_ns > now_ns}
+        self._floors[host] = max(until_ns, self.floor_ns(host))
+
+    def opened(self, connection: Connection) -> None:
+        self._words[OPEN] += 1
+        self._words[CONNECTS] += 1
+        if self._dispatch is not None:
+            self._dispatch.opened(connection)
+
+    def closed(self, connection: Connection, code: int, reason: str) -> None:
+        self._words[OPEN] -= 1
+        self._paused.discard(connection)
+        if self._dispatch is not None:
+            self._dispatch.closed(connection, code, reason)
+
+    def received(self, connection: Connection, messages: list[Message], size: int, now_ns: int) -> None:
+        at_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._words[LAST_EVENT] = now_ns
+        if self._dispatch is not None:
+            self._dispatch.received(connection, messages, size, at_ns)
+            return
+        self.deliver(connection.number, messages, size, at_ns)
+        self.handled(len(messages), size)
+
+    # --- for the handler ------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        return self._delivery.full
+
+    @property
+    def next_seq(self) -> int:
+        return self._seq + 1
+
+    def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
+        self._delivery.put(Batch(connection, self._seq + 1, at_ns, messages, size))
+        self._seq += len(messages)
+
+    def handled(self, messages: int, size: int) -> None:
+        self._messages += messages
+        self._bytes += size
+        self._words[MESSAGES] = self._messages
+        self._words[BYTES] = self._bytes
+
+    def commit(self, token: str) -> None:
+        self._delivery.commit(token)
+
+    def wait_for_room(self) -> None:
+        while self._delivery.full and not self._delivery.failure:
+            self._words[HEARTBEAT] = boottime_ns()
+            self._wait_for_bell()
+
+    def _wait_for_bell(self) -> None:
+        """Outside of the loop: until a thread rings, half a second at most."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            if selector.select(TURN_MAX_NS / 1e9):
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)

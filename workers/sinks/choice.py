@@ -1,0 +1,27 @@
+"""From the text of `sink =` to a sink."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+from workers.envelope import Envelope
+from workers.sinks.discard import Discard
+from workers.sinks.interface import BadSink, Sink
+from workers.sinks.jsonl import Jsonl
+from workers.sinks.stdout import Stdout
+
+FORMS = "stdout, jsonl:PATH or discard"
+
+
+def sink_of(text: str, base: str, envelope: Envelope, stdout_fd: int, torn: mmap.mmap) -> Sink:
+    """A sink, not yet open; a relative path resolves against `base`. Raises `BadSink`."""
+    kind, _, rest = text.partition(":")
+    if text == "stdout":
+        return Stdout(stdout_fd, torn, envelope)
+    if text == "discard":
+        return Discard()
+    if kind == "jsonl" and rest:
+        folder = "/" if rest.endswith("/") else ""  # which a Path would lose
+        return Jsonl(f"{Path(base) / rest}{folder}", envelope)
+    raise BadSink(f"sink {text!r} is none, expected {FORMS}")

@@ -1,0 +1,65 @@
+"""`stdout`: lines to the supervisor's standard output, which all children share.
+
+What holds: lines of any size never mix. The children share one open file, so an flock on it would shut none of
+them out, and a pipe or socket cannot always be opened anew; a POSIX record lock belongs to the process instead, and
+works on everything that stdout can be. (It would be lost if this process closed another number of the same file;
+only the sink has one.) A writer that died in mid-write costs its own last line only: the byte `torn`, in
+memory that the children share, is set while a write is under way, and whoever finds it set begins with a line break.
+
+A stdout that nobody reads makes the sink wait; one that is closed ends the child.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import select
+from collections.abc import Sequence
+
+from workers.envelope import Batch, Envelope
+
+
+def torn_byte() -> mmap.mmap:
+    """To be made once, before the fork of the children that share a stdout."""
+    return mmap.mmap(-1, mmap.PAGESIZE)
+
+
+class Stdout:
+    inline = False
+
+    def __init__(self, fd: int, torn: mmap.mmap, envelope: Envelope) -> None:
+        self._fd = fd
+        self._torn = torn
+        self._envelope = envelope
+
+    def open(self) -> None:
+        """It was open before we were."""
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        data = b"".join(map(self._envelope.lines, batches))
+        fcntl.lockf(self._fd, fcntl.LOCK_EX)
+        try:
+            if self._torn[0]:
+                data = b"\n" + data
+            self._torn[0] = 1
+            _write_all(self._fd, data)
+            self._torn[0] = 0
+        finally:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN)
+
+    def flush(self) -> None:
+        """A pipe has no disk behind it: what was written is as safe as it gets."""
+
+    def close(self) -> None:
+        """Others go on writing to it."""
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """All of it, also where somebody made the shared file non-blocking."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
