@@ -75,7 +75,9 @@ def _opened(path: Path) -> int:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        what = f"state_dir {path.parent} cannot be used: {error.strerror} ({error.filename}), expected a folder of ours"
+        what = (
+            f"state_dir {path.parent} cannot be used: {error.strerror}; it must be a folder that this user may write to"
+        )
         raise OSError(error.errno, what) from error
 
 

@@ -2,7 +2,7 @@
 
 What holds: it is exec'd by the main thread (a death signal follows the thread that made the process); its
 environment is scrubbed; its death is told exactly once, by its pidfd, after everything that it had still sent. It is
-killed when it closes the link, says something that is no message, or is not ready in time.
+killed when it closes the link and does not end, says something that is no message, or is not ready in time.
 
 It decides nothing about children; `children` does.
 """
@@ -26,6 +26,7 @@ from workers.wire import Garbled, Message, Preparation, Prepare, Ready, Start, W
 
 _PREPARE_MAX_S = 60.0
 _PREPARE_MAX_PER_HANDLER_S = 25.0
+_EXIT_MAX_S = 1.0
 _MESSAGES_PER_TURN = 64  # the loop has other things to do
 
 # What an interpreter needs to start and to find its modules, its certificates and the time of day.
@@ -148,11 +149,15 @@ class Server:
         except BlockingIOError:
             return False
         except (Garbled, ConnectionError) as error:
-            self._on_message(Warned(f"the fork server is killed: {error}"), None)
-            received = None
-        if received is None:
             self._loop.remove_reader(self._link)
+            self._on_message(Warned(f"the fork server is killed: {error}"), None)
             self.kill()
+            return False
+        if received is None:
+            # it is about to end; had it been killed for that, its exit status would say nothing
+            self._loop.remove_reader(self._link)
+            self._patience.cancel()
+            self._patience = self._loop.call_later(_EXIT_MAX_S, self.kill)
             return False
         if isinstance(received[0], Ready):
             self.ready = True

@@ -30,7 +30,8 @@ def play(task: Task, slot: Slot, wakeup: socket.socket, handlers: Handlers, cont
     if role == "exit":
         return int(argument)
     if role == "die":
-        signal.signal(int(argument), signal.SIG_DFL) if int(argument) not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if int(argument) != signal.SIGKILL:
+            signal.signal(int(argument), signal.SIG_DFL)
         os.kill(os.getpid(), int(argument))
         return _wait(wakeup)
     if role == "busy":
@@ -45,6 +46,11 @@ def play(task: Task, slot: Slot, wakeup: socket.socket, handlers: Handlers, cont
     if role == "family":
         child = subprocess.Popen(["sleep", "999"])
         Path(argument).write_text(str(child.pid))
+        return _wait(wakeup)
+    if role == "orphans":  # so many processes, each in a session of its own, whose parent is gone when they exit
+        number, path = argument.split()
+        script = f'for i in $(seq 0 {int(number) - 1}); do (setsid sh -c "echo \\$\\$ >> {path}; exit $i" &); done'
+        subprocess.run(["sh", "-c", script], check=True)
         return _wait(wakeup)
     if role == "raise":
         raise ValueError("a handler's mistake")
