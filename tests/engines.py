@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,7 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _running(name: str, command: list[object], port: int, environment: dict[str, str]) -> Iterator[Engine]:
+def _running(name: str, command: Sequence[object], port: int, environment: dict[str, str]) -> Iterator[Engine]:
     # setpriv ties the engine to us, so that a killed test run leaves nothing behind.
     arguments = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as folder:
