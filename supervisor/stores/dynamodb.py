@@ -76,17 +76,22 @@ class DynamoStore:
             raise Unavailable(failure.cause) from None
         return f"{self._where} was created" if made else f"{self._where} exists already"
 
-    def prove(self, member: Member, timeout_s: float) -> None:
+    def inspect(self, timeout_s: float) -> None:
         try:
             probe.check_table(self._table.name, self._table.describe())
+        except Failed as failure:
+            if failure.code == MISSING_TABLE:
+                raise Unfit(f"{self._where} does not exist; `tenured init` creates it") from None
+            raise Unavailable(failure.cause) from None
+
+    def prove(self, member: Member, timeout_s: float) -> None:
+        try:
             self._put(member)
             if found := probe.flaw(member, self._update, lambda: self._digest(member), "updates"):
                 raise Unfit(f"{self._where} is on an engine that {found}, expected one that honours conditions")
             self.batch = _BATCH if self._batches_are_safe(member) else 1
             self._put(member)
         except Failed as failure:
-            if failure.code == MISSING_TABLE:
-                raise Unfit(f"{self._where} does not exist; `tenured init` creates it") from None
             raise Unavailable(failure.cause) from None
 
     def apply(self, write: Write, timeout_s: float) -> Outcome:

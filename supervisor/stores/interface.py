@@ -33,8 +33,11 @@ class Store(Protocol):
         """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`,
         `Unavailable`."""
 
+    def inspect(self, timeout_s: float) -> None:
+        """Look whether the store is there and has our schema; writes nothing. Raises `Unfit`, `Unavailable`."""
+
     def prove(self, member: Member, timeout_s: float) -> None:
-        """Put `member`, check the schema, and prove on that row that a write which must be refused is refused,
+        """Put `member` and prove on that row that a write which must be refused is refused,
         and which way of renewing in batches may be used. Raises `Unfit`, or `Unavailable` when the store
         cannot be reached (then it may be called again)."""
 

@@ -70,12 +70,14 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(_cause(error)) from None
 
-    def prove(self, member: Member, timeout_s: float) -> None:
+    def inspect(self, timeout_s: float) -> None:
         try:
             with self._connected(timeout_s):
                 pass
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(_cause(error)) from None
+
+    def prove(self, member: Member, timeout_s: float) -> None:
         put = self.apply(PutMember(member), timeout_s)
         refused = self.apply(DeleteMember(member.id, member.beat, f"not {member.nonce}"), timeout_s)
         for outcome in (put, refused):

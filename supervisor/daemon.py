@@ -1,0 +1,289 @@
+"""`tenured run`: the thin shell around the lease set. The only loop, and where the clock is read for it.
+
+It turns what happens (answers, deaths, signals, time) into events, lets `leaseset.step` decide, and carries the
+effects out in their order. It decides nothing about leases itself. What holds: a `Kill` is one system call within
+the step that decided it; a step that fails for any reason kills every child first and ends the process with 70.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from supervisor import children, control, exits, leaseset, lock, model
+from supervisor.children import Children
+from supervisor.clock import moment
+from supervisor.courier import Courier
+from supervisor.journal import Journal
+from supervisor.model import MS, Moment, Rules, ShardRule
+from supervisor.phases import Held
+from supervisor.settings import Settings
+from supervisor.state import State, begin
+from supervisor.stores.interface import Store, Unavailable, Unfit
+from supervisor.stores.location import SqliteLocation, open_store, parse
+from supervisor.tasks import task_for
+from workers.board import Board
+from workers.kernel import boottime_ns
+
+LOCK_WAIT_S = 5.0
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What the lease set obeys, in its own units."""
+    return Rules(
+        fleet=settings.fleet,
+        shards={
+            shard: ShardRule(stream.outage_policy, max(1, len(stream.spec.url)))
+            for shard, stream in settings.shards.items()
+        },
+        capacity=settings.capacity,
+        duration_ns=settings.lease_duration_ms * MS,
+        renew_every_ns=settings.renew_interval_ms * MS,
+        poll_every_ns=settings.poll_interval_ms * MS,
+        attempt_ns=settings.call_timeout_ms * MS,
+        margin_ns=settings.margin_ms * MS,
+        start_ns=settings.start_timeout_ms * MS,
+        hang_ns=settings.hang_timeout_ms * MS,
+        stop_ns=settings.stop_timeout_ms * MS,
+        crash_limit=settings.crash_limit,
+        crash_window_ns=settings.crash_window_ms * MS,
+        host=socket.gethostname(),
+        version=version("tenured"),
+        digest=settings.digest,
+    )
+
+
+def new_id(now: Moment) -> str:
+    """`host:pid:random`, new at every start: neither a host's name nor a pid identifies anybody in containers."""
+    return f"{socket.gethostname()}:{os.getpid()}:{now.nonce('id')}"
+
+
+class Daemon:
+    """One run, from the lock to the exit code."""
+
+    def __init__(self, settings: Settings, store: Store, held: lock.Lock, loop: asyncio.AbstractEventLoop) -> None:
+        now = moment()
+        me = new_id(now)
+        self._settings = settings
+        self._loop = loop
+        self._store = store
+        self._journal = Journal(me, settings.log_level, sys.stderr)
+        self._state: State = begin(rules_of(settings), me, now.boot_ns)
+        self._events: deque[tuple[model.Event, int]] = deque()
+        self._stepping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._kills: dict[tuple[str, int], tuple[str, int]] = {}
+        self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
+        self._courier = Courier(store, settings.call_timeout_ms / 1000, loop, self._feed, self._unfit)
+        self._children = Children(
+            Board.create(),
+            held.fd,
+            self._hear,
+            loop,
+            environment=os.environ,
+            start_budget_s=settings.start_timeout_ms / 1000,
+        )
+
+    async def run(self) -> int:
+        """The exit code, once everything is over and every child is dead."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._feed, model.StopRequested(), 0)
+        self._loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        self._loop.add_signal_handler(signal.SIGCHLD, self._children.reap)
+        self._journal.capture()
+        self._journal.write(
+            "info", "supervisor.started", store=self._store.url, fleet=self._settings.fleet, pid=os.getpid()
+        )
+        endpoint = await control.serve(self._settings.run_dir, {"health": self._health})
+        try:
+            self._prepare()
+            self._feed(model.Ticked(), boottime_ns())
+            code, reason = await self._exit
+        finally:
+            dead = self._children.close()
+            await endpoint.close()
+            self._courier.close()
+        level = "info" if code == exits.OK else "error"
+        self._journal.write(level, "supervisor.stopped", reason=reason, code=code, left_children=None if dead else True)
+        self._journal.close()
+        return code
+
+    def _prepare(self) -> None:
+        streams = self._settings.streams
+        self._children.prepare(
+            [stream.spec.handler for stream in streams if stream.spec.handler],
+            [stream.spec.tls_ca for stream in streams],
+            self._settings.python_path,
+            str(self._settings.base),
+        )
+
+    # --- events and effects -------------------------------------------------------------------------------
+
+    def _feed(self, event: model.Event, at_ns: int) -> None:
+        """Step, and carry out what follows; `at_ns` is when the event's cause was complete, for latencies."""
+        self._events.append((event, at_ns))
+        if self._stepping or self._exit.done():
+            return
+        self._stepping = True
+        try:
+            while self._events:
+                self._step(*self._events.popleft())
+        except Exception as error:
+            self._break(error)
+            return
+        finally:
+            self._stepping = False
+        self._set_timer()
+
+    def _step(self, event: model.Event, at_ns: int) -> None:
+        now = moment()
+        self._state, effects = leaseset.step(self._state, event, now)
+        for effect in effects:
+            self._perform(effect, now, at_ns or now.boot_ns)
+        self._journal.supervisor = self._state.me
+
+    def _perform(self, effect: model.Effect, now: Moment, at_ns: int) -> None:
+        match effect:
+            case model.Kill(shard, epoch, reason):
+                self._children.kill(shard, epoch)
+                self._kills.setdefault((shard, epoch), (reason, at_ns))
+            case model.Extend(shard, epoch, deadline_ns):
+                self._children.extend(shard, epoch, deadline_ns)
+            case model.Renewals(writes):
+                self._courier.renew(writes)
+            case model.Apply(write):
+                self._courier.apply(write)
+            case model.Read(shard):
+                self._courier.read(shard, now.boot_ns)
+            case model.TakeSnapshot():
+                self._courier.snapshot(now.boot_ns, first=self._state.stage == "looking")
+            case model.Prove(member):
+                self._courier.prove(member)
+            case model.Start():
+                self._start(effect)
+            case model.Stop(shard, epoch, _):
+                self._children.stop(shard, epoch)
+            case model.Log(level, event, shard, epoch, reason):
+                self._journal.write(level, event, shard=shard or None, epoch=epoch or None, reason=reason or None)
+            case model.Exit(code, reason):
+                self._finish(code, reason)
+
+    def _start(self, start: model.Start) -> None:
+        stream = self._settings.shards[start.shard]
+        task = task_for(self._settings, stream, start, self._state.me, self._state.rules.host, os.environ)
+        self._children.start(task, start.deadline_ns)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = max(0, leaseset.due_ns(self._state) - boottime_ns()) / 1e9
+        self._timer = self._loop.call_later(wait_s, self._tick)
+
+    def _tick(self) -> None:
+        self._feed(model.Ticked(self._children.reports()), boottime_ns())
+
+    # --- children -----------------------------------------------------------------------------------------
+
+    def _hear(self, event: children.ChildEvent) -> None:
+        match event:
+            case children.Started(shard, epoch, pid):
+                self._journal.write("info", "child.started", shard=shard, epoch=epoch, pid=pid)
+            case children.StartFailed(shard, epoch, reason):
+                self._journal.write("error", "child.exited", shard=shard, epoch=epoch, reason=f"no start: {reason}")
+                self._kills.pop((shard, epoch), None)
+                self._feed(model.Exited(shard, epoch, None, reason), boottime_ns())
+            case children.Exited(shard, epoch, report, at_ns):
+                if killed := self._kills.pop((shard, epoch), None):
+                    reason, since_ns = killed
+                    latency_ms = round((at_ns - since_ns) / MS, 3)
+                    self._journal.write(
+                        "warning", "child.killed", shard=shard, epoch=epoch, reason=reason, latency_ms=latency_ms
+                    )
+                self._feed(model.Exited(shard, epoch, report), at_ns)
+            case children.ExitStatus(shard, epoch, pid, status):
+                self._journal.write("info", "child.exited", shard=shard, epoch=epoch, pid=pid, reason=status)
+            case children.Complaint(text):
+                self._journal.write("warning", "child.exited", reason=text)
+
+    # --- ends ---------------------------------------------------------------------------------------------
+
+    def _unfit(self, sentence: str) -> None:
+        self._finish(exits.STORE, sentence)
+
+    def _break(self, error: Exception) -> None:
+        """An invariant broke. Nothing that we know can be relied on, so that everything dies before we speak."""
+        self._children.close()
+        self._finish(exits.INVARIANT, f"an invariant broke: {type(error).__name__}: {error}")
+
+    def _finish(self, code: int, reason: str) -> None:
+        if not self._exit.done():
+            self._exit.set_result((code, reason))
+        if code not in (exits.OK, exits.UNRELEASED):
+            print(f"tenured: {reason}", file=sys.stderr)
+
+    def _health(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        state = self._state
+        held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
+        waiting = sum(phase.stage != "running" for phase in held)
+        reasons = []
+        if state.stage != "active":
+            reasons.append(f"it is {state.stage}")
+        if not state.reachable:
+            reasons.append("the store cannot be reached")
+        if waiting:
+            reasons.append(f"{waiting} of {len(held)} children do not run")
+        return {
+            "supervisor": state.me,
+            "stage": state.stage,
+            "ready": not reasons,
+            "reason": "; ".join(reasons),
+            "shards": len(held),
+            "stuck_calls": self._courier.stuck,
+        }
+
+
+def run(settings: Settings) -> int:
+    """Run until told to stop; the exit code. Refusals are one sentence on stderr."""
+    try:
+        return asyncio.run(_run(settings))
+    except (lock.Held, control.Occupied) as error:
+        return _refuse(exits.OCCUPIED, str(error))
+    except Unfit as error:
+        return _refuse(exits.STORE, str(error))
+    except ValueError as error:
+        return _refuse(exits.CONFIG, str(error))
+    except PermissionError as error:
+        return _refuse(exits.NOT_PERMITTED, error.strerror or str(error))
+    except OSError as error:
+        return _refuse(exits.OCCUPIED, error.strerror or str(error))
+
+
+async def _run(settings: Settings) -> int:
+    store = open_store(settings.store, settings.base, settings.call_timeout_ms / 1000)
+    held = await lock.take(settings.state_dir, LOCK_WAIT_S)
+    try:
+        if isinstance(parse(settings.store, settings.base), SqliteLocation):
+            _initialize(store)
+        return await Daemon(settings, store, held, asyncio.get_running_loop()).run()
+    finally:
+        store.close()
+
+
+def _initialize(store: Store) -> None:
+    """A file is made where it is missing; a table costs money and is made by `tenured init` alone."""
+    try:
+        store.initialize()
+    except Unavailable as error:
+        raise Unfit(f"store {store.url} cannot be used: {error}") from None
+
+
+def _refuse(code: int, sentence: str) -> int:
+    print(f"tenured: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,35 @@
+"""What a child is told when it starts, made from the settings and the lease that was just won."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from supervisor.model import Start
+from supervisor.settings import Settings, Stream
+from workers.spec import Task
+
+BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def task_for(
+    settings: Settings, stream: Stream, start: Start, supervisor: str, host: str, environ: Mapping[str, str]
+) -> Task:
+    """The task of the child that `start` asks for. Of our environment it gets the basic variables and those that its
+    stream names: a child cannot show what it was never given."""
+    names = {*BASIC_VARIABLES, *(name for name in environ if name.startswith("LC_")), *stream.environment}
+    index = stream.indices[stream.shards.index(start.shard)]
+    return Task(
+        spec=stream.spec,
+        fleet=settings.fleet,
+        shard=start.shard,
+        index=index,
+        epoch=start.epoch,
+        host=host,
+        supervisor=supervisor,
+        slot=-1,  # chosen where the child is started
+        checkpoint=start.checkpoint,
+        environment={name: environ[name] for name in names if name in environ},
+        base=str(settings.base),
+        credentials=environ.get("CREDENTIALS_DIRECTORY", ""),
+        python_path=settings.python_path,
+    )
