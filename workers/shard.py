@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import mmap
 import os
 import selectors
 import signal
@@ -41,7 +40,6 @@ from workers.log import Log
 from workers.session import policy_of
 from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink, Sink
-from workers.sinks.stdout import torn_byte
 from workers.spec import Task
 from workers.target import Target, Targets
 from workers.template import TemplateError
@@ -59,17 +57,16 @@ def run(
     handlers: Mapping[str, type[Handler]],
     contexts: Mapping[str, ssl.SSLContext],
     stdout_fd: int,
-    torn: mmap.mmap | None = None,
     log_fd: int = _STDERR,
 ) -> int:
     """Serve the shard until it is stopped; returns the exit code. `handlers` and `contexts` were prepared before the
-    fork, by the texts in the task; `torn` is `torn_byte()`, made before the fork of all children of one stdout."""
+    fork, by the texts in the task; what is missing there is made here. `stdout_fd` is for the sink alone."""
     log = Log(log_fd, task.supervisor, task.shard, task.epoch)
     spec = task.spec
     try:
         targets = Targets(task, os.environ)
         envelope = Envelope(task.shard, task.epoch)
-        sink = sink_of(spec.sink, task.base, envelope, stdout_fd, torn or torn_byte())
+        sink = sink_of(spec.sink, task.base, envelope, stdout_fd)
         sink.open()
         handler = None
         if spec.handler:

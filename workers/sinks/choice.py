@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 
 from workers.envelope import Envelope
@@ -14,11 +13,11 @@ from workers.sinks.stdout import Stdout
 FORMS = "stdout, jsonl:PATH or discard"
 
 
-def sink_of(text: str, base: str, envelope: Envelope, stdout_fd: int, torn: mmap.mmap) -> Sink:
+def sink_of(text: str, base: str, envelope: Envelope, stdout_fd: int) -> Sink:
     """A sink, not yet open; a relative path resolves against `base`. Raises `BadSink`."""
     kind, _, rest = text.partition(":")
     if text == "stdout":
-        return Stdout(stdout_fd, torn, envelope)
+        return Stdout(stdout_fd, envelope)
     if text == "discard":
         return Discard()
     if kind == "jsonl" and rest:

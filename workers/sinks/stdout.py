@@ -3,8 +3,12 @@
 What holds: lines of any size never mix. The children share one open file, so an flock on it would shut none of
 them out, and a pipe or socket cannot always be opened anew; a POSIX record lock belongs to the process instead, and
 works on everything that stdout can be. (It would be lost if this process closed another number of the same file;
-only the sink has one.) A writer that died in mid-write costs its own last line only: the byte `torn`, in
-memory that the children share, is set while a write is under way, and whoever finds it set begins with a line break.
+only the sink has one.)
+
+A writer that died in mid-write costs its own last line only: a mark stands while a write is under way, and whoever
+finds it begins with a line break. The mark has to be where all children see it and a killed one leaves it, also
+children of another fork server, and that is the open file itself: the number of the signal that it would send
+(F_SETSIG) is an integer that the kernel keeps for it and that means nothing without O_ASYNC, which nobody sets.
 
 A stdout that nobody reads makes the sink wait; one that is closed ends the child.
 """
@@ -12,25 +16,21 @@ A stdout that nobody reads makes the sink wait; one that is closed ends the chil
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import select
+import signal
 from collections.abc import Sequence
 
 from workers.envelope import Batch, Envelope
 
-
-def torn_byte() -> mmap.mmap:
-    """To be made once, before the fork of the children that share a stdout."""
-    return mmap.mmap(-1, mmap.PAGESIZE)
+_NO_MARK, _MARK = 0, int(signal.SIGIO)
 
 
 class Stdout:
     inline = False
 
-    def __init__(self, fd: int, torn: mmap.mmap, envelope: Envelope) -> None:
+    def __init__(self, fd: int, envelope: Envelope) -> None:
         self._fd = fd
-        self._torn = torn
         self._envelope = envelope
 
     def open(self) -> None:
@@ -40,11 +40,11 @@ class Stdout:
         data = b"".join(map(self._envelope.lines, batches))
         fcntl.lockf(self._fd, fcntl.LOCK_EX)
         try:
-            if self._torn[0]:
+            if fcntl.fcntl(self._fd, fcntl.F_GETSIG) == _MARK:
                 data = b"\n" + data
-            self._torn[0] = 1
+            fcntl.fcntl(self._fd, fcntl.F_SETSIG, _MARK)
             _write_all(self._fd, data)
-            self._torn[0] = 0
+            fcntl.fcntl(self._fd, fcntl.F_SETSIG, _NO_MARK)
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN)
 

@@ -1,0 +1,133 @@
+"""A shard that runs in a thread of the test: the real loop, the real board, a log and a sink that can be read.
+
+The loop ends the whole process at its deadline, so tests of that run it in a process of their own (`process`).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.wait import until
+from workers.board import DEADLINE, Board
+from workers.handler import Handler
+from workers.shard import run
+from workers.spec import StreamSpec, Task
+
+FAST = {"reconnect_min_ms": 1, "reconnect_max_ms": 5}  # for tests that are not about the backoff
+
+
+def task(
+    *urls: str,
+    epoch: int = 1,
+    checkpoint: str | None = None,
+    environment: dict[str, str] | None = None,
+    base: str = "/",
+    **spec: Any,
+) -> Task:
+    """A task of shard `trades/7`; other keywords are of its `StreamSpec`."""
+    return Task(
+        spec=StreamSpec(stream="trades", url=urls, **{"sink": "discard", **FAST, **spec}),
+        fleet="test",
+        shard="trades/7",
+        index="7",
+        epoch=epoch,
+        host="testhost",
+        slot=0,
+        checkpoint=checkpoint,
+        environment=environment or {},
+        base=base,
+        supervisor="testhost:1:abc",
+    )
+
+
+class Child:
+    """`with Child(task(feed.url)) as child:` starts it; the end of the `with` stops it as a SIGTERM does."""
+
+    def __init__(
+        self, task_: Task, handler: type[Handler] | None = None, contexts: dict[str, Any] | None = None
+    ) -> None:
+        self.task = task_
+        self.exit_code: int | None = None
+        self.slot = Board.create().slot(0)
+        self.words = self.slot.words
+        self.words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
+        self._handlers = {task_.spec.handler: handler} if handler else {}
+        self._contexts = contexts or {}
+        self._wakeup, self._wakeup_end = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._log = tempfile.TemporaryFile()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        arguments = (self.task, self.slot, self._wakeup, self._handlers, self._contexts, 1)
+        self.exit_code = run(*arguments, log_fd=self._log.fileno())
+
+    def __enter__(self) -> Child:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self, timeout_s: float = 10) -> int:
+        """Send a SIGTERM, wait for the end; the exit code."""
+        self._wakeup_end.send(bytes([signal.SIGTERM]))
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 10) -> int:
+        self._thread.join(timeout_s)
+        assert self.exit_code is not None, f"the child still runs after {timeout_s} s"
+        return self.exit_code
+
+    def log(self, event: str = "") -> list[dict[str, Any]]:
+        """All records so far, or those of one event."""
+        data = self.log_text()
+        records = [json.loads(line) for line in data.splitlines(keepends=True) if line.endswith("\n")]
+        return [record for record in records if not event or record["event"] == event]
+
+    def log_text(self) -> str:
+        fd = self._log.fileno()
+        return Path(f"/proc/self/fd/{fd}").read_text()
+
+    def word(self, word: int, at_least: int, timeout_s: float = 5) -> int:
+        """Wait until a word of the board has reached a value."""
+        return until(lambda: self.words[word] if self.words[word] >= at_least else 0, timeout_s)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The events of a jsonl file."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def process(task_: Task, board: Board, stdout: int | None = None) -> subprocess.Popen[bytes]:
+    """The same in a process of its own, without fork server and fence; SIGTERM stops it."""
+    command = [sys.executable, "-m", "tests.child", str(board.fd)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, pass_fds=[board.fd])
+    assert child.stdin is not None
+    child.stdin.write(task_.to_json())
+    child.stdin.close()
+    return child
+
+
+def _main() -> int:
+    task_ = Task.from_json(sys.stdin.buffer.read())
+    wakeup, wakeup_end = socket.socketpair()
+    wakeup.setblocking(False)
+    wakeup_end.setblocking(False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.set_wakeup_fd(wakeup_end.fileno())
+    return run(task_, Board.attach(int(sys.argv[1])).slot(task_.slot), wakeup, {}, {}, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
