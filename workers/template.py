@@ -98,8 +98,8 @@ class Template:
         return tuple(dict.fromkeys(sentences))
 
     def outline(self) -> str:
-        """The text with a 0 for each placeholder: its shape, without any value."""
-        return "".join(part if isinstance(part, str) else "0" for part in self.parts)
+        """The text with a 1 for each placeholder: its shape, without any value."""
+        return "".join(part if isinstance(part, str) else "1" for part in self.parts)
 
 
 def parse(text: str) -> Template:

@@ -1,0 +1,518 @@
+"""A configuration becomes settings, or every mistake in it is said at once: where it stands and what would be right."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor import relations
+from supervisor.capacity import capacity_of, memory_bytes
+from supervisor.config import ConfigError, examine, load
+from supervisor.example import example
+from supervisor.keys import KEYS, STREAM, SUPERVISOR, keys_of
+from supervisor.settings import Settings
+from supervisor.summary import summary
+from workers.board import SLOTS
+from workers.spec import StreamSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+SECRET = "hunter2-very-secret"
+MINIMAL = """\
+[supervisor]
+store = sqlite:///leases.db
+
+[stream:trades]
+url = wss://feed.example/ws
+"""
+
+Load = Callable[..., Settings]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., str]:
+    """Writes a configuration and says its path; `extra` goes into [supervisor], `stream` into [stream:trades]."""
+
+    def file(text: str = MINIMAL, extra: str = "", stream: str = "", mode: int = 0o600) -> str:
+        text = (text.replace("\n\n", f"\n{extra}\n\n", 1) if extra else text) + stream
+        path = tmp_path / "tenured.ini"
+        path.write_text(text)
+        path.chmod(mode)
+        return str(path)
+
+    return file
+
+
+def problems(source: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        load(source, environ)
+    return [problem.removeprefix(f"{source}:") for problem in error.value.problems]
+
+
+# --- what comes out ---------------------------------------------------------------------------------------
+
+
+def test_every_default_is_in_force_when_only_the_required_keys_are_set(
+    write: Callable[..., str], tmp_path: Path
+) -> None:
+    settings = load(write(), {})
+    assert settings.store == f"sqlite:///{tmp_path}/leases.db"
+    assert settings.fleet == "default"
+    assert settings.base == tmp_path
+    times = (settings.lease_duration_ms, settings.renew_interval_ms, settings.call_timeout_ms, settings.margin_ms)
+    assert times == (10_000, 3333, 1666, 1000)
+    assert (settings.poll_interval_ms, settings.stop_timeout_ms) == (1000, 8000)
+    assert 1 <= settings.capacity <= SLOTS
+    (stream,) = settings.streams
+    assert stream.shards == ("trades",)
+    assert stream.indices == ("",)
+    assert stream.outage_policy == "fence"
+    assert stream.spec == StreamSpec("trades", url=("wss://feed.example/ws",))
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [
+        ("0-3", ("0", "1", "2", "3")),
+        ("eu, us, asia", ("eu", "us", "asia")),
+        ("7", ("7",)),
+        ("us-east-1,2-3", ("us-east-1", "2", "3")),
+    ],
+)
+def test_shards_are_a_range_or_names(write: Callable[..., str], text: str, indices: tuple[str, ...]) -> None:
+    (stream,) = load(write(stream=f"shards = {text}\n"), {}).streams
+    assert stream.indices == indices
+    assert stream.shards == tuple(f"trades/{index}" for index in indices)
+
+
+def test_several_lines_are_several_values_in_order(write: Callable[..., str]) -> None:
+    text = MINIMAL + "  wss://b.example\n\n  ; between them\n  wss://c.example\nsubscribe =\n  one\n  two\n"
+    (stream,) = load(write(text), {}).streams
+    assert stream.spec.url == ("wss://feed.example/ws", "wss://b.example", "wss://c.example")
+    assert stream.spec.subscribe == ("one", "two")
+
+
+@given(st.text(alphabet="ab%;#()s =:\"'\\[]{}", min_size=1, max_size=30).map(str.strip).filter(bool))
+def test_percent_signs_semicolons_and_hashes_in_a_value_round_trip(value: str) -> None:
+    text = f"{MINIMAL}header.X-Note = {value}\nsubscribe = a%b%%c%(x)s;d#e\n"
+    (stream,) = load("env:FILE", {"FILE": text}).streams
+    assert stream.spec.headers == (("X-Note", value),)
+    assert stream.spec.subscribe == ("a%b%%c%(x)s;d#e",)
+
+
+def test_the_case_of_a_headers_name_is_kept(write: Callable[..., str]) -> None:
+    (stream,) = load(write(stream="header.X-Api-KEY = k\nheader.origin = https://x\n"), {}).streams
+    assert stream.spec.headers == (("X-Api-KEY", "k"), ("origin", "https://x"))
+
+
+def test_relative_paths_resolve_against_the_folder_of_the_file(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("trades.py", "ca.pem"):
+        (tmp_path / name).touch()
+    (tmp_path / "lib").mkdir()
+    stream = "handler = ./trades.py:Trades\nsink = jsonl:events\ntls_ca = ca.pem\n"
+    source = write(extra="state_dir = state\nrun_dir = ./run\npython_path = lib", stream=stream)
+    monkeypatch.chdir("/")
+    settings = load(os.path.relpath(source), {})
+    (stream_,) = settings.streams
+    assert (settings.state_dir, settings.run_dir) == (tmp_path / "state", tmp_path / "run")
+    assert settings.python_path == (str(tmp_path / "lib"),)
+    assert stream_.spec.handler == f"{tmp_path}/trades.py:Trades"
+    assert stream_.spec.sink == f"jsonl:{tmp_path}/events"
+    assert stream_.spec.tls_ca == f"{tmp_path}/ca.pem"
+
+
+def test_a_stream_with_a_handler_needs_no_url(write: Callable[..., str]) -> None:
+    text = MINIMAL.replace("url = wss://feed.example/ws", "handler = feeds.trades:Trades")
+    (stream,) = load(write(text), {}).streams
+    assert (stream.spec.handler, stream.spec.url) == ("feeds.trades:Trades", ())
+
+
+def test_a_stream_takes_the_outage_policy_of_its_supervisor_unless_it_has_its_own(write: Callable[..., str]) -> None:
+    text = MINIMAL + "[stream:b]\nurl = ws://b\noutage_policy = fence\n"
+    settings = load(write(text, extra="outage_policy = hold"), {})
+    assert [stream.outage_policy for stream in settings.streams] == ["hold", "fence"]
+
+
+def test_children_get_the_variables_that_their_templates_ask_for(write: Callable[..., str]) -> None:
+    stream = "header.Authorization = Bearer ${env:TOKEN}\nenvironment = REGION, TIER\n"
+    (stream_,) = load(write(stream=stream), {"TOKEN": SECRET}).streams
+    assert stream_.environment == ("REGION", "TIER", "TOKEN")
+
+
+def test_placeholders_of_plain_keys_are_replaced_and_templates_stay(write: Callable[..., str]) -> None:
+    stream = "shards = ${env:SHARDS:-0-1}\nsink = jsonl:/tmp/${stream}.jsonl\nsubscribe = ${shard} ${env:A:-b}\n"
+    settings = load(write(extra="fleet = f-${env:STAGE}", stream=stream), {"STAGE": "prod"})
+    (stream_,) = settings.streams
+    assert settings.fleet == "f-prod"
+    assert stream_.shards == ("trades/0", "trades/1")
+    assert stream_.spec.sink == "jsonl:/tmp/trades.jsonl"
+    assert stream_.spec.subscribe == ("${shard} ${env:A:-b}",)
+
+
+def test_the_environment_overrides_keys_of_the_supervisor(write: Callable[..., str]) -> None:
+    source = write(extra="lease_duration = 3s")
+    loaded = examine(source, {"TENURED_LEASE_DURATION": "6s", "TENURED_CAPACITY": "7", "TENURED_SERVICE_HOST": "x"})
+    assert (loaded.settings.lease_duration_ms, loaded.settings.capacity) == (6000, 7)
+    assert loaded.warnings == ("TENURED_SERVICE_HOST: overrides nothing, no key of [supervisor] has that name",)
+
+
+def test_a_bad_override_is_named_by_its_variable(write: Callable[..., str]) -> None:
+    assert problems(write(), TENURED_LEASE_DURATION="soon") == [
+        "TENURED_LEASE_DURATION: lease_duration is 'soon', expected a duration such as 250ms, 10s, 5m or 1h"
+    ]
+
+
+def test_the_whole_file_may_stand_in_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load("env:TENURED_CONFIG", {"TENURED_CONFIG": MINIMAL})
+    assert (settings.source, settings.base) == ("env:TENURED_CONFIG", tmp_path)
+    assert problems("env:TENURED_CONFIG", TENURED_CONFIG=MINIMAL + "ulr = ws://x\n") == [
+        "6: unknown key ulr in [stream:trades], did you mean url?"
+    ]
+    assert "has no variable NOPE" in problems("env:NOPE")[0]
+
+
+def test_included_files_come_in_sorted_order(write: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "conf.d").mkdir()
+    for name in ("b", "a", "c"):
+        (tmp_path / "conf.d" / f"{name}.ini").write_text(f"[stream:{name}]\nurl = ws://{name}\n")
+    settings = load(write(extra="include = conf.d/*.ini"), {})
+    assert [stream.name for stream in settings.streams] == ["trades", "a", "b", "c"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_all_mistakes_are_said_in_one_run_with_line_and_nearest_name(write: Callable[..., str]) -> None:
+    source = write(
+        """\
+[supervisor]
+flet = a
+lease_duration = 2sec
+store = sqlit:///x.db
+call_timeout = 6s
+renew_interval = 5s
+crash_limit = none
+[strem:x]
+[stream:trades]
+shards = 0-3, 2
+url = http://foo
+header.Y = p${foo}
+headr.Z = 1
+handler = ./none.py:X
+sink = kinesis:foo
+max_message = 1MB
+outage_policy = fance
+close_code = 1006
+tls_ca = ${shard}
+stray
+"""
+    )
+    found = problems(source)
+    assert [problem.split(":")[0] for problem in found] == [str(line) for line in range(2, 21) if line not in (6, 9)]
+    for hint in (
+        "did you mean fleet?",
+        "did you mean sqlite://?",
+        "did you mean [stream:x]?",
+        "did you mean header.Z?",
+        "did you mean fence?",
+    ):
+        assert sum(hint in problem for problem in found) == 1, hint
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ("lease_duration = 500ms", "lease_duration is '500ms', expected a duration from 1s to 1h"),
+        ("lease_duration = 10", "lease_duration is '10', expected a duration such as 250ms, 10s, 5m or 1h"),
+        (
+            "renew_interval = 4s",
+            "renew_interval 4s must fit three times into lease_duration 10s; renew_interval = 3333ms works",
+        ),
+        ("call_timeout = 4s", "call_timeout 4s must be below renew_interval 3333ms; call_timeout = 1666ms works"),
+        ("margin = 500ms", "margin 500ms must be at least 250ms and a tenth of lease_duration 10s; margin = 1s works"),
+        (
+            "margin = 8s",
+            "margin 8s, renew_interval 3333ms and call_timeout 1666ms together must be below lease_duration 10s; "
+            "margin = 1s works",
+        ),
+        ("poll_interval = 20s", "poll_interval 20s must not exceed lease_duration 10s; poll_interval = 1s works"),
+        ("capacity = 9999", "capacity is '9999', expected auto or a number from 0 to 4096"),
+        ("fleet = a b", "fleet is 'a b', expected a name of at most 64 letters, digits, dots, dashes and underscores"),
+        ("fleet =", "fleet has no value, remove the line for the default default"),
+        ("fleet = a\n  state_dir = /x", "fleet takes one value, but indented lines after it add to it"),
+        ("fleet = a\nfleet = b", "fleet stands already in line 3; several values are indented lines of one key"),
+        ("fleet = ${shard}", "fleet: ${shard} has no value here, only in url, subscribe and header.NAME"),
+        (
+            "fleet = ${env:NOPE}",
+            "fleet: ${env:NOPE} is not set in the environment; set it, or give a default: ${env:NOPE:-...}",
+        ),
+        ("python_path = /no/such/folder", "python_path: there is no folder /no/such/folder"),
+        ("include = nothing.ini", "include names nothing.ini, but "),
+    ],
+)
+def test_a_bad_value_is_answered_with_one_that_works(write: Callable[..., str], extra: str, expected: str) -> None:
+    (problem,) = problems(write(extra=extra))
+    assert re.match(r"\d+: ", problem)
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        ("shards = 5-2", "shards is '5-2', expected a range that rises, 2-5"),
+        ("shards = 0-99999", "expected at most 10000 shards"),
+        ("shards = a/b", "expected a range (0-15) or names (eu, us, asia)"),
+        ("shards = a, b, a", "expected each shard once, but a stands there twice"),
+        ("reconnect_min = 2m", "reconnect_min 2m must not exceed reconnect_max 1m; reconnect_min = 1m works"),
+        ("handler = trades", "expected a file and a class (./trades.py:Trades) or a module and a class"),
+        ("sink = file", "sink is 'file', expected one of stdout, jsonl:PATH, discard"),
+        ("sink = https://x", "expected one of those that this version has: stdout, jsonl:PATH, discard"),
+        ("header.Sec-WebSocket-Extensions = permessage-deflate", "none (such as permessage-deflate) is implemented"),
+        ("header.Upgrade = h2c", "header.Upgrade is set by the handshake itself; remove it"),
+        ("header.a b = 1", "header.a b is no header"),
+        ("header.A = 1\nheader.a = 2", "header.a is there twice"),
+        ("header. = 1", "unknown key header."),
+        ("environment = A-B", "expected names of environment variables"),
+        ("tls_ca = none.pem", "tls_ca: there is no file "),
+    ],
+)
+def test_a_bad_value_of_a_stream_is_answered_with_what_is_right(
+    write: Callable[..., str], stream: str, expected: str
+) -> None:
+    (problem,) = problems(write(stream=f"{stream}\n"))
+    assert re.match(r"[67]: ", problem)
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("feed.example/ws", "a URL that begins with ws:// or wss://"),
+        ("https://feed.example", "a URL that begins with ws:// or wss://"),
+        ("ws://", "a URL with a host and a valid port"),
+        ("ws://x:99999", "a URL with a host and a valid port"),
+        ("ws://[::1", "a URL with a host and a valid port"),
+        ("ws://x/#part", "a URL without a fragment"),
+        ("ws://a ws://b", "a URL without spaces"),
+    ],
+)
+def test_a_url_that_is_none_is_refused(write: Callable[..., str], url: str, expected: str) -> None:
+    (problem,) = problems(write(MINIMAL.replace("wss://feed.example/ws", url)))
+    assert problem.startswith(f"5: url needs {expected}")
+
+
+@pytest.mark.parametrize(
+    "url", ["ws://[::1]:80/x", "wss://h:${env:PORT:-1}/${index}", "${env:URL}", "ws://u:p@h?a=b%20c"]
+)
+def test_urls_of_every_shape_are_taken(write: Callable[..., str], url: str) -> None:
+    (stream,) = load(write(MINIMAL.replace("wss://feed.example/ws", url)), {"URL": "ws://x"}).streams
+    assert stream.spec.url == (url,)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["1: store is missing in [supervisor]", "1: there is no stream"]),
+        ("[supervisor]\nstore = sqlite:///x.db\n[stream:t]\n", ["3: [stream:t] needs a url, or a handler"]),
+        (MINIMAL.replace("[stream:trades]", "[stream:a/b]"), ["4: [stream:a/b] needs a name of at most 64 letters"]),
+        (
+            MINIMAL.replace("[stream:trades]", "[streams]"),
+            ["4: unknown section [streams], did you mean [stream:NAME]?"],
+        ),
+        (
+            MINIMAL + "[DEFAULT]\nurl = ws://x\n",
+            ["6: unknown section [DEFAULT], expected [supervisor] or [stream:NAME]"],
+        ),
+        (
+            MINIMAL + "[stream:trades]\nurl = ws://x\n",
+            ["6: [stream:trades] stands already in line 4; join the two", "7: url"],
+        ),
+        (MINIMAL + "[stream:b] ; why\nurl = ws://x\n", ["6: text after [stream:b]"]),
+        ("fleet = x\n" + MINIMAL, ["1: a key before the first [section]"]),
+    ],
+)
+def test_a_file_of_another_shape_is_explained(write: Callable[..., str], text: str, expected: list[str]) -> None:
+    found = problems(write(text))
+    assert len(found) == len(expected)
+    for problem, beginning in zip(found, expected, strict=True):
+        assert problem.startswith(beginning)
+
+
+def test_a_section_that_stands_in_two_files_is_named_in_both(write: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "more.ini").write_text("[stream:trades]\nurl = ws://x\n")
+    source = write(extra="include = *.ini")
+    assert problems(source) == [f"{tmp_path}/more.ini:1: [stream:trades] stands already in {source}:5; join the two"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(None, "no such file"), (b"[supervisor]\n\xff\n", "not UTF-8 text"), (b"\0" * 5_000_000, "larger than")],
+)
+def test_a_source_that_cannot_be_read_is_one_sentence(tmp_path: Path, data: bytes | None, expected: str) -> None:
+    path = tmp_path / "tenured.ini"
+    if data is not None:
+        path.write_bytes(data)
+    (problem,) = problems(str(path))
+    assert expected in problem
+
+
+def test_a_thousand_mistakes_are_cut_short(write: Callable[..., str]) -> None:
+    found = problems(write(stream="".join(f"key{number} = 1\n" for number in range(1000))))
+    assert len(found) == 51
+    assert found[-1] == "and 950 more"
+
+
+def test_a_socket_path_that_the_kernel_cannot_take_is_refused(write: Callable[..., str]) -> None:
+    (problem,) = problems(write(extra=f"run_dir = /tmp/{'x' * 100}"))
+    assert "bytes too long for a socket" in problem
+
+
+@pytest.mark.parametrize("package", ["workers", "supervisor"])
+def test_a_folder_of_handlers_that_hides_a_package_of_ours_is_refused(
+    write: Callable[..., str], tmp_path: Path, package: str
+) -> None:
+    (tmp_path / "lib" / package).mkdir(parents=True)
+    foreign = tmp_path / "lib" / package / "__init__.py"
+    foreign.touch()
+    (problem,) = problems(write(extra="python_path = lib"))
+    assert f"{foreign} hides a package of tenured" in problem
+
+
+def test_durations_that_pass_the_checks_leave_room_for_two_lost_renewals_and_the_margin() -> None:
+    for lease in range(1000, 60_000, 7):
+        renew = relations.renew_interval_ms(lease)
+        ms = {
+            "lease_duration": lease,
+            "renew_interval": renew,
+            "call_timeout": relations.call_timeout_ms(renew),
+            "margin": relations.margin_ms(lease),
+            "poll_interval": 1000,
+        }
+        assert relations.broken_in_supervisor(ms) == []
+        assert ms["renew_interval"] + ms["call_timeout"] + ms["margin"] < lease
+
+
+# --- secrets ----------------------------------------------------------------------------------------------
+
+
+def test_no_secret_is_in_a_message_the_settings_the_summary_or_the_digest(
+    write: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    environ = {"TOKEN": SECRET, "CREDENTIALS_DIRECTORY": str(tmp_path)}
+    stream = "header.A = ${file:token}\nheader.B = ${env:TOKEN}\nsubscribe = ${credential:token}\n"
+    text = MINIMAL.replace("/ws", "/ws?key=${file:token}")
+    settings = load(write(text, stream=stream), environ)
+    assert SECRET not in repr(settings) + "\n".join(summary(settings))
+    broken = "crash_limit = ${env:TOKEN}\nstop_timeout = ${file:token}"
+    literal = f"header.C = {SECRET}${{x}}\nurl = ftp://{SECRET}@x\nheader.D =\n  {SECRET}\n  {SECRET}\n{SECRET}\n"
+    found = problems(
+        write("[supervisor]\nstore = sqlite:///x\n\n[stream:t]\n", extra=broken, stream=literal), **environ
+    )
+    assert len(found) == 6
+    assert SECRET not in "\n".join(found)
+
+
+def test_a_literal_secret_is_shown_by_no_summary_and_changes_no_digest(write: Callable[..., str]) -> None:
+    text = MINIMAL.replace("//feed", f"//u:{SECRET}@feed").replace("/ws", f"/ws?token={SECRET}")
+    stream = f"header.Authorization = {SECRET}\nsubscribe = {SECRET}\n"
+    settings = load(write(text, stream=stream), {})
+    other = load(write(text.replace(SECRET, "x"), stream=stream.replace(SECRET, "x")), {})
+    assert SECRET not in "\n".join(summary(settings))
+    assert settings.digest == other.digest
+
+
+def test_a_secret_in_a_file_that_everybody_may_read_is_warned_of(write: Callable[..., str]) -> None:
+    stream = "header.Authorization = Bearer abc\nheader.X-Note = hello\nheader.Cookie = ${env:C}\n"
+    warnings = examine(write(stream=stream, mode=0o644), {"C": "x"}).warnings
+    assert len(warnings) == 1
+    assert "tenured.ini:6: header.Authorization holds a secret and everybody may read the file" in warnings[0]
+    assert examine(write(stream=stream, mode=0o640), {"C": "x"}).warnings == ()
+
+
+def test_what_a_placeholder_needs_must_be_there(write: Callable[..., str]) -> None:
+    stream = (
+        "header.A = ${file:/no/token}\nheader.B = ${env:NOPE}\nheader.C = ${credential:c}\nheader.D = ${env:X:-d}\n"
+    )
+    found = problems(write(stream=stream))
+    assert [problem.split(":")[0] for problem in found] == ["6", "7", "8"]
+    assert "No such file" in found[0]
+
+
+# --- digest, capacity, table ------------------------------------------------------------------------------
+
+
+def test_the_digest_follows_what_the_fleet_shares_and_nothing_local(write: Callable[..., str]) -> None:
+    digest = load(write(), {}).digest
+    assert (
+        load(write(extra="state_dir = /x\ncapacity = 3\nlog_level = debug", stream="sink = discard\n"), {}).digest
+        == digest
+    )
+    for changed in ({"extra": "lease_duration = 9s"}, {"stream": "shards = 0-1\n"}, {"stream": "header.A = 1\n"}):
+        assert load(write(**changed), {}).digest != digest
+
+
+def test_capacity_follows_the_smallest_limit_of_memory(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup/a/b"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/a/b\n")
+    machine = memory_bytes(tmp_path)
+    assert machine == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    (group / "memory.max").write_text("max\n")
+    (group.parent / "memory.max").write_text(f"{512 * 1024**2}\n")
+    assert memory_bytes(tmp_path) == 512 * 1024**2
+    assert capacity_of(512 * 1024**2) == 24
+    assert capacity_of(0) == 1
+    assert capacity_of(10**13) == SLOTS
+
+
+def test_the_older_cgroups_limit_memory_too(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup/memory"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("4:cpu,memory:/docker/abc\n0::/\n")
+    (group / "memory.limit_in_bytes").write_text(f"{256 * 1024**2}\n")
+    assert memory_bytes(tmp_path) == 256 * 1024**2
+
+
+def test_the_shipped_file_is_exactly_the_example_and_valid(tmp_path: Path) -> None:
+    assert (ROOT / "etc/tenured.ini").read_text() == example()
+    (tmp_path / "tenured.ini").write_text(example())
+    loaded = examine(str(tmp_path / "tenured.ini"), {})
+    assert [len(stream.shards) for stream in loaded.settings.streams] == [4]
+
+
+def test_the_example_mentions_every_key_and_every_commented_line_of_it_works() -> None:
+    text = example()
+    for key in KEYS:
+        assert re.search(rf"^(; )?{re.escape(key.name)}\w* = .", text, re.MULTILINE), key.name
+        shown = key.example if key.default is None or (key.shown and key.example) else key.default
+        if not key.template:
+            key.parse(shown, ROOT)
+
+
+def test_defaults_of_a_stream_are_those_of_its_children() -> None:
+    spec = StreamSpec("")
+    fields = {field.name for field in dataclasses.fields(spec)}
+    for key in keys_of(STREAM).values():
+        field = key.name if key.name in fields else f"{key.name}_ms"
+        if field in fields and key.default is not None:
+            assert key.parse(key.default, ROOT) == getattr(spec, field), key.name
+
+
+def test_every_key_has_a_value_a_reader_and_one_place_in_the_table() -> None:
+    names = [(key.section, key.name) for key in KEYS]
+    assert len(set(names)) == len(names)
+    for key in KEYS:
+        assert key.default or key.example, key.name
+        assert key.section in (SUPERVISOR, STREAM)
