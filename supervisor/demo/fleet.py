@@ -13,7 +13,6 @@ import select
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -98,7 +97,7 @@ class Fleet:
         for name in self.running:
             code = self._processes[name].poll()
             if code is not None:
-                said = last_words(self._plan.log(name))
+                said = last_words(self._plan.log(name).read_text(errors="replace")) or "it said nothing"
                 raise SupervisorFailed(f"supervisor {name} ended with exit code {code}: {said}", code)
 
     def kill(self, name: str) -> Aftermath:
@@ -135,14 +134,13 @@ class Fleet:
                 self.kill(name)
 
 
-def last_words(log: Path) -> str:
-    """What a process said last: the message of its last log line, or the line itself."""
-    lines = log.read_text(errors="replace").split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+def last_words(log: str) -> str:
+    """What a process said last: the message of its last log line, or the line itself; empty: nothing."""
+    last = next((line.strip() for line in reversed(log.split("\n")) if line.strip()), "")
     try:
         entry = json.loads(last)
     except ValueError:
-        return last.strip()
+        return last.removeprefix("tenured: ")
     return str(entry.get("message") or entry.get("reason") or last) if isinstance(entry, dict) else last
 
 

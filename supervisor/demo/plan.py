@@ -43,13 +43,14 @@ class Plan:
         return self.home(name) / "tenured.ini"
 
     def text(self, name: str, url: str) -> str:
-        """The configuration file of supervisor `name`; `url` is a template, everything else is literal."""
+        """The configuration file of supervisor `name`; `url` is a template, everything else is literal. The folder is
+        short of subfolders because the path of a socket may have only about a hundred bytes."""
         return f"""\
 [supervisor]
 fleet = {self.fleet}
 store = {_literal(self.store)}
 state_dir = {_literal(str(self.home(name) / "state"))}
-run_dir = {_literal(str(self.home(name) / "run"))}
+run_dir = {_literal(str(self.home(name)))}
 lease_duration = {DURATION_MS}ms
 capacity = {self.shard_count}
 

@@ -27,7 +27,7 @@ from rich.console import Console
 from supervisor import exits
 from supervisor.demo.feed import MISSING
 from supervisor.demo.feed_process import FeedFailed, FeedProcess
-from supervisor.demo.fleet import Aftermath, Fleet, SupervisorFailed, command, environment
+from supervisor.demo.fleet import Aftermath, Fleet, SupervisorFailed, command, environment, last_words
 from supervisor.demo.plan import DURATION_MS, NAMES, RATE, Plan
 from supervisor.demo.screen import LiveScreen, PlainScreen, Screen, summary
 from supervisor.demo.sight import CALL_TIMEOUT_S, Sight, Watch
@@ -143,9 +143,10 @@ def _initialize(plan: Plan) -> str:
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, env=environment(), timeout=INITIALIZE_S)
     except subprocess.TimeoutExpired as error:
-        raise Stop(f"the store {plan.store} was not ready within {INITIALIZE_S:g} s", exits.STORE) from error
+        raise Stop(f"store {plan.store}: not ready within {INITIALIZE_S:g} s", exits.STORE) from error
     if done.returncode:
-        raise Stop((done.stderr.strip() or f"tenured init exited {done.returncode}"), done.returncode)
+        said = last_words(done.stderr) or f"tenured init exited {done.returncode}"
+        raise Stop(f"store {plan.store}: {said}", done.returncode)
     return done.stdout.strip() or f"the store {plan.store} is ready"
 
 
