@@ -73,12 +73,16 @@ class Control:
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+        try:
+            line = await reader.readline()  # also of those that are refused: who is still writing would miss the reply
+        except ValueError:
+            line = b""  # longer than REQUEST_MAX_BYTES
         if self._open > CONNECTIONS_MAX:
             return {"ok": False, "error": f"{CONNECTIONS_MAX} requests are being answered, try again"}
         if not _permitted(writer.get_extra_info("socket")):
             return {"ok": False, "error": "only root and the supervisor's own user are answered"}
         try:
-            request = json.loads(await reader.readline())
+            request = json.loads(line)
             handler = self._handlers[request["command"]]
         except (ValueError, KeyError, TypeError):
             known = ", ".join(sorted(self._handlers))
