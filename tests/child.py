@@ -6,11 +6,11 @@ The loop ends the whole process at its deadline, so tests of that run it in a pr
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -65,12 +65,12 @@ class Child:
         self._contexts = contexts or {}
         self._wakeup, self._wakeup_end = socket.socketpair()
         self._wakeup.setblocking(False)
-        self._log = tempfile.TemporaryFile()
+        self._log_fd = os.memfd_create("log")
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         arguments = (self.task, self.slot, self._wakeup, self._handlers, self._contexts, 1)
-        self.exit_code = run(*arguments, log_fd=self._log.fileno())
+        self.exit_code = run(*arguments, log_fd=self._log_fd)
 
     def __enter__(self) -> Child:
         self._thread.start()
@@ -96,8 +96,7 @@ class Child:
         return [record for record in records if not event or record["event"] == event]
 
     def log_text(self) -> str:
-        fd = self._log.fileno()
-        return Path(f"/proc/self/fd/{fd}").read_text()
+        return os.pread(self._log_fd, os.fstat(self._log_fd).st_size, 0).decode()
 
     def word(self, word: int, at_least: int, timeout_s: float = 5) -> int:
         """Wait until a word of the board has reached a value."""
