@@ -163,9 +163,8 @@ def status(source: str, store_url: str | None, as_json: bool) -> int:
 
     Exit code 0: every shard is held. 1: some are not. 69: the store cannot tell.
     """
-    from datetime import UTC, datetime
-
     from supervisor import view
+    from supervisor.clock import unix_ms
     from supervisor.status import view as view_of
 
     store, loaded = _store(source, store_url)
@@ -173,9 +172,8 @@ def status(source: str, store_url: str | None, as_json: bool) -> int:
         snapshot = _asked(lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
     finally:
         store.close()
-    now_unix_ms = int(datetime.now(UTC).timestamp() * 1000)
     fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
-    seen = view_of(snapshot, now_unix_ms, fleet, configured)
+    seen = view_of(snapshot, unix_ms(), fleet, configured)
     if as_json:
         click.echo(view.as_json(seen))
     else:

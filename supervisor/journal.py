@@ -23,6 +23,7 @@ from typing import Any, TextIO, cast
 
 from pythonjsonlogger.json import JsonFormatter
 
+# The names that `event` can have, here and in the lines that children write; a test reads the code for others.
 EVENTS = frozenset(
     {
         "supervisor.started",
@@ -37,6 +38,8 @@ EVENTS = frozenset(
         "child.started",
         "child.killed",
         "child.exited",
+        "child.failed",
+        "handler.failed",
         "connection.opened",
         "connection.closed",
         "connection.silent",
