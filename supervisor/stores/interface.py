@@ -1,4 +1,4 @@
-"""What a store is: seven calls, three outcomes, two errors.
+"""What a store is: a few calls, three outcomes, two errors.
 
 Every call blocks and may be made from any thread. A call tries exactly once: no retry hides inside, so that
 one attempt is one write and the caller's policy decides about the next. `timeout_s` bounds the attempt as far

@@ -43,10 +43,10 @@ def flaw(member: Member, attempt: Attempt, read_digest: Callable[[], object], wa
     """What is wrong with this way of writing to the row of `member`, which must be in the store; empty: nothing.
 
     It changes the row's `digest`: the caller puts the row again. The read at the end is for engines whose answers
-    are right and whose deeds are not. Raises `Unavailable` if a late write of an earlier probe came in between.
+    are right and whose deeds are not. Raises `Unavailable` if a late put of an earlier probe came in between.
     """
     right, beat = Equals("nonce", member.nonce), Between("beat", member.beat, member.beat)
-    truth, lie = f"probe of {way}", "false"
+    truth = f"probe of {way}"
     if not attempt(_touch(member, truth, (right, beat))):
         return "refuses a write whose conditions are true"
     lies: tuple[tuple[Term, ...], ...] = (
@@ -55,12 +55,12 @@ def flaw(member: Member, attempt: Attempt, read_digest: Callable[[], object], wa
         (right, Equals("owner", member.id), beat),  # a member row has no owner
     )
     for terms in lies:
-        if attempt(_touch(member, lie, terms)):
+        if attempt(_touch(member, f"{truth}, false", terms)):
             return "applies a write whose condition is false"
     digest = read_digest()
-    if digest not in (truth, lie):
-        raise Unavailable("the member row changed during the probe")
-    return "" if digest == truth else "applies a write that it refuses"
+    if digest == member.digest:
+        raise Unavailable("the member row was put again during the probe")
+    return "" if digest == truth else "does not do what it answers"
 
 
 def _touch(member: Member, digest: str, terms: tuple[Term, ...]) -> Change:

@@ -26,6 +26,8 @@ def test_initialize_makes_the_store_once_and_keeps_its_rows(url: str, tmp_path: 
 def test_nothing_but_initialize_creates_anything(url: str, tmp_path: Path) -> None:
     store = open_store(url, tmp_path, TIMEOUT_S)
     with pytest.raises(Unfit, match="does not exist; `tenured init` creates it"):
+        store.inspect(TIMEOUT_S)
+    with pytest.raises(Unavailable, match="does not exist"):
         store.prove(member(), TIMEOUT_S)
     with pytest.raises(Unavailable, match="does not exist"):
         store.snapshot(TIMEOUT_S)
@@ -33,9 +35,14 @@ def test_nothing_but_initialize_creates_anything(url: str, tmp_path: Path) -> No
         store.read("trades/0", TIMEOUT_S)
     assert isinstance(store.apply(PutMember(member()), TIMEOUT_S), Unknown)
     with pytest.raises(Unfit, match="does not exist"):
-        store.prove(member(), TIMEOUT_S)
+        store.inspect(TIMEOUT_S)
     assert list(tmp_path.iterdir()) == []
     store.close()
+
+
+def test_looking_at_a_store_writes_nothing(store: Store) -> None:
+    store.inspect(TIMEOUT_S)
+    assert not store.snapshot(TIMEOUT_S).members
 
 
 def test_a_proof_leaves_our_member_row_as_it_was_given(store: Store) -> None:
