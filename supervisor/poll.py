@@ -56,8 +56,9 @@ def _create(state: State, turn: Turn, snapshot: Snapshot) -> State:
     """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
     what any deleted row can have reached: no shard changes hands once a second for long."""
     shards = dict(state.shards)
+    at_once = state.empty_at_join and state.polls == 1
     for name, shard in state.shards.items():
-        if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns):
+        if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns, at_once):
             epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
             nonce = turn.now.nonce(f"create {name}")
             turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
@@ -168,4 +169,5 @@ def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, 
             turn.out.append(Log("warning", "store.reachable", reason=reason))
         next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
         return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
-    return state, True, ""
+    empty = not (snapshot.leases or snapshot.members or snapshot.bad)
+    return replace(state, empty_at_join=empty), True, ""

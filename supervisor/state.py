@@ -39,6 +39,7 @@ class State:
     polls: int = 0
     own_seen: int = 0  # snapshots that showed our own member row
     reachable: bool = True
+    empty_at_join: bool = False  # no row of any kind stood in the store just before our first write
     drain: Drain | None = None
 
     @property

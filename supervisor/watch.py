@@ -83,10 +83,11 @@ def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
     return sighting is not None and sighting.mark == row.triple and now_ns >= sighting.since_ns + duration_ns
 
 
-def creatable(watch: Watch, shard: str, now_ns: int) -> bool:
-    """Whether the missing row of a configured shard may be created: a deleted row may have a live child."""
+def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
+    """Whether the missing row of a configured shard may be created: a deleted row may have a live child, unless
+    nobody else was ever there, or (`at_once`) nobody was there a moment ago, when we joined."""
     since_ns = watch.missing.get(shard)
-    return since_ns is not None and (watch.alone or now_ns >= since_ns + watch.longest_ns)
+    return since_ns is not None and (at_once or watch.alone or now_ns >= since_ns + watch.longest_ns)
 
 
 def live(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:

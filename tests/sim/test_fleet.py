@@ -50,6 +50,11 @@ def test_any_schedule_of_faults_that_hypothesis_finds_keeps_ownership_exclusive(
     recover(world)
 
 
+def test_supervisors_that_start_together_on_an_empty_store_serve_everything_within_three_polls() -> None:
+    for seed in range(40):
+        settled(World(400 + seed, 2 + seed % 2, rules(16)), 3)
+
+
 def test_answers_that_are_lost_while_the_write_is_applied_kill_nobody() -> None:
     world = settled(World(7, 1, rules(4)))
     world.weather = Weather(lost_answer=0.6)
