@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,18 +32,13 @@ def create(path: Path, deadline: float) -> bool:
         pass
     except OSError as error:
         raise Unfit(f"{path} cannot be created: {error.strerror}; its folder must exist and be writable") from None
-    connection = _open(path, deadline)
-    try:
-        return _make_table(path, connection)
-    finally:
-        connection.close()
+    with _recognised(path), closing(_open(path, deadline)) as connection:
+        return _make_table(connection)
 
 
-def _make_table(path: Path, connection: sqlite3.Connection) -> bool:
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.DatabaseError as error:
-        raise _translated(path, error) from None
+def _make_table(connection: sqlite3.Connection) -> bool:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         connection.execute("ROLLBACK")
         return False
@@ -54,7 +51,8 @@ def _make_table(path: Path, connection: sqlite3.Connection) -> bool:
 def connect(path: Path, deadline: float) -> sqlite3.Connection:
     connection = _open(path, deadline)
     try:
-        _check(path, connection)
+        with _recognised(path):
+            _check(path, connection)
     except BaseException:
         connection.close()
         raise
@@ -66,7 +64,6 @@ def _open(path: Path, deadline: float) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     set_busy_timeout(connection, deadline)
-    connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 
@@ -77,12 +74,9 @@ def set_busy_timeout(connection: sqlite3.Connection, deadline: float) -> None:
 
 
 def _check(path: Path, connection: sqlite3.Connection) -> None:
-    try:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
-        mode = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0] if application else ""
-    except sqlite3.DatabaseError as error:
-        raise _translated(path, error) from None
+    connection.execute("PRAGMA synchronous = FULL")
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
     if path.stat().st_size == 0:
         raise Unfit(f"{path} is empty, {_MADE_BY}")
     if application != APPLICATION_ID:
@@ -90,14 +84,19 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
     missing = [name for name in COLUMNS if name not in present]
     if missing:
         raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {_MADE_BY} of this version")
+    mode = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0]
     if mode != "truncate":
         raise Unfit(f"{path} is open elsewhere in journal mode {mode}, expected truncate")
 
 
-def _translated(path: Path, error: sqlite3.DatabaseError) -> Exception:
-    if primary_code(error) == sqlite3.SQLITE_NOTADB:
-        return Unfit(f"{path} is no SQLite file, {_MADE_BY}")
-    return error
+@contextmanager
+def _recognised(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if primary_code(error) == sqlite3.SQLITE_NOTADB:
+            raise Unfit(f"{path} is no SQLite file, {_MADE_BY}") from None
+        raise
 
 
 def primary_code(error: BaseException) -> int:
