@@ -13,9 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import psutil
 
 from tests.wait import until
 from workers.board import DEADLINE, Board
@@ -48,6 +52,15 @@ def task(
         base=base,
         supervisor="testhost:1:abc",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a child in this process holds: depth of the loop's stack, threads, resident memory."""
+
+    frames: int
+    threads: int
+    resident_bytes: int
 
 
 class Child:
@@ -97,6 +110,11 @@ class Child:
 
     def log_text(self) -> str:
         return os.pread(self._log_fd, os.fstat(self._log_fd).st_size, 0).decode()
+
+    def footprint(self) -> Footprint:
+        frame = sys._current_frames()[self._thread.ident or 0]
+        frames = sum(1 for _ in traceback.walk_stack(frame))
+        return Footprint(frames, threading.active_count(), psutil.Process().memory_info().rss)
 
     def word(self, word: int, at_least: int, timeout_s: float = 5) -> int:
         """Wait until a word of the board has reached a value."""

@@ -267,6 +267,9 @@ class Connection:
 
     def _take(self, parsed: Parsed, now_ns: int) -> None:
         self._heard_ns = now_ns
+        if self._pinged_ns:  # the answer, so the next silence begins
+            self._pinged_ns = 0
+            self._set_due(now_ns + self._home.policy.ping_interval_ns)
         if not self._parser.begun:
             self._frame_ns = 0
         elif parsed.advanced or not self._frame_ns:

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import websocket
@@ -34,6 +34,8 @@ from workers.template import TemplateError
 
 HEAD_MAX_BYTES = 65_536
 STUCK_MAX = 2
+T = TypeVar("T")
+
 _HEAD_END = b"\r\n\r\n"
 _S = 1_000_000_000
 _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
@@ -231,8 +233,7 @@ class _Answer:
         return _left_s(self._deadline_ns, "the upgrade")
 
     def send(self, data: bytes) -> int:
-        self._sock.settimeout(_left_s(self._deadline_ns, "the upgrade"))
-        self._sock.sendall(data)
+        self._in_time(lambda: self._sock.sendall(data))
         return len(data)
 
     def recv(self, count: int) -> bytes:
@@ -244,13 +245,19 @@ class _Answer:
     def close(self) -> None:
         """The socket belongs to the caller of `dial`."""
 
+    def _in_time(self, step: Callable[[], T]) -> T:
+        self._sock.settimeout(self.gettimeout())
+        try:
+            return step()
+        except TimeoutError:
+            raise Refused(Refusal("no connection in time: the upgrade was not complete")) from None
+
     def _read_head(self) -> bytes:
         held = b""
         while _HEAD_END not in held:
             if len(held) > HEAD_MAX_BYTES:
                 raise Refused(Refusal(f"the answer's header has more than {HEAD_MAX_BYTES} bytes"))
-            self._sock.settimeout(_left_s(self._deadline_ns, "the upgrade"))
-            more = self._sock.recv(4096)
+            more = self._in_time(lambda: self._sock.recv(4096))
             if not more:
                 raise Refused(Refusal("the server closed the connection during the upgrade"))
             held += more

@@ -137,7 +137,8 @@ def answered(status: int, retry_after: str | None, unix_s: float) -> Refusal:
 def _retry_after_s(text: str, unix_s: float) -> float:
     """Seconds, or a date; anything else means nothing."""
     try:
-        wanted_s = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - unix_s
+        number = text.isascii() and text.strip().isdecimal()
+        wanted_s = float(text) if number else parsedate_to_datetime(text).timestamp() - unix_s
     except (ValueError, OverflowError):
         return 0.0
     return min(max(wanted_s, 0.0), RETRY_AFTER_MAX_S)

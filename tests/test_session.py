@@ -1,0 +1,147 @@
+"""When a connection pings, is given up and is tried again, on a clock that the test sets."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from workers import session
+from workers.session import Dead, Link, Policy, Probe, Refusal, Retry, Wait, answered, policy_of, watch
+from workers.spec import StreamSpec
+
+S = 1_000_000_000
+NOW_S = 1_750_000_000.0
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return policy_of(StreamSpec(stream="trades"))
+
+
+def link(heard_s: float = 0, pinged_s: float = 0, frame_s: float = 0) -> Link:
+    return Link(opened_ns=1, heard_ns=int(heard_s * S), pinged_ns=int(pinged_s * S), frame_ns=int(frame_s * S))
+
+
+# --- silence ------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_speaks_is_left_alone_until_its_next_silence(policy: Policy) -> None:
+    assert watch(policy, link(heard_s=100), 101 * S) == Wait(120 * S)
+
+
+def test_silence_is_answered_by_a_ping(policy: Policy) -> None:
+    assert watch(policy, link(heard_s=100), 120 * S) == Probe()
+
+
+def test_a_ping_without_an_answer_means_dead_and_silent(policy: Policy) -> None:
+    step = watch(policy, link(heard_s=100, pinged_s=120), 130 * S)
+    assert isinstance(step, Dead)
+    assert step.silent
+
+
+def test_the_answer_may_take_the_ping_timeout(policy: Policy) -> None:
+    assert watch(policy, link(heard_s=100, pinged_s=120), 129 * S) == Wait(130 * S)
+
+
+def test_any_byte_after_a_ping_is_life(policy: Policy) -> None:
+    assert watch(policy, link(heard_s=121, pinged_s=120), 131 * S) == Wait(141 * S)
+
+
+def test_an_incomplete_frame_has_a_total_deadline_however_it_trickles(policy: Policy) -> None:
+    assert watch(policy, link(heard_s=129, frame_s=100), 129 * S) == Wait(130 * S)
+    step = watch(policy, link(heard_s=130, frame_s=100), 130 * S)
+    assert isinstance(step, Dead)
+    assert not step.silent
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 403, 404, 410])
+def test_what_no_retry_can_mend_is_permanent(status: int) -> None:
+    refusal = answered(status, None, NOW_S)
+    assert refusal.permanent
+    assert str(status) in refusal.reason
+
+
+@pytest.mark.parametrize("status", [200, 408, 425, 429, 500, 502, 503, 504])
+def test_what_a_retry_may_mend_is_transient(status: int) -> None:
+    assert not answered(status, None, NOW_S).permanent
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_a_floor_in_seconds_and_as_a_date(status: int) -> None:
+    date = format_datetime(datetime.fromtimestamp(NOW_S, UTC) + timedelta(seconds=90), usegmt=True)
+    assert answered(status, "120", NOW_S).floor_s == 120
+    assert answered(status, date, NOW_S).floor_s == 90
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "1e9x", "Wed, 99 Foo 2026 00:00:00 GMT", "\u0661\u0662"])
+def test_a_retry_after_that_is_none_means_nothing(text: str) -> None:
+    assert answered(429, text, NOW_S).floor_s == 0
+
+
+def test_a_date_in_the_past_means_now_and_one_in_ten_years_an_hour() -> None:
+    assert answered(429, "Thu, 01 Jan 2015 00:00:00 GMT", NOW_S).floor_s == 0
+    assert answered(429, "Thu, 01 Jan 2099 00:00:00 GMT", NOW_S).floor_s == session.RETRY_AFTER_MAX_S
+
+
+# --- backoff ------------------------------------------------------------------------------------------------
+
+
+def attempts(policy: Policy, refusal: Refusal, seconds: float, open_s: float = 0) -> list[float]:
+    """When attempts begin within so many seconds, if each fails, or opens and ends after `open_s`."""
+    now_ns, retry, times = 1, Retry(), []
+    while now_ns < seconds * S:
+        times.append(now_ns / S)
+        retry = session.begun(retry, now_ns)
+        opened = Link(opened_ns=now_ns, heard_ns=now_ns)
+        now_ns += int(open_s * S)
+        if open_s:
+            retry = session.ended(policy, opened, retry, now_ns)
+        retry, now_ns = session.failed(policy, retry, refusal, now_ns)
+    return times
+
+
+def test_at_most_ten_connects_in_any_minute_when_each_is_accepted_and_closed(policy: Policy) -> None:
+    for _ in range(100):  # the jitter differs
+        times = attempts(policy, Refusal("closed"), 600, open_s=0.01)
+        assert all(sum(begin <= time < begin + 60 for time in times) <= 10 for begin in times)
+
+
+def test_the_wait_is_jittered_over_the_whole_window_up_to_the_cap(policy: Policy) -> None:
+    late = Retry(failures=50)
+    waits = [session.failed(policy, late, Refusal("x"), 0)[1] / S for _ in range(2000)]
+    assert min(waits) < 3
+    assert 57 < max(waits) <= 60
+    first = [session.failed(policy, Retry(), Refusal("x"), 0)[1] / S for _ in range(2000)]
+    assert max(first) <= 0.5
+
+
+def test_a_permanent_refusal_is_retried_at_the_cap_and_for_ever(policy: Policy) -> None:
+    times = attempts(policy, Refusal("401", permanent=True), 3600)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(60 <= gap <= 66 for gap in gaps)
+    assert len(times) > 50
+
+
+def test_the_floor_of_the_server_is_waited_for(policy: Policy) -> None:
+    assert session.failed(policy, Retry(), Refusal("429", floor_s=300), 5 * S)[1] == 305 * S
+
+
+def test_only_a_stable_connection_starts_the_backoff_over(policy: Policy) -> None:
+    retry = Retry(failures=7, attempts=(1, 2, 3))
+    opened = Link(opened_ns=100 * S, heard_ns=100 * S)
+    assert session.ended(policy, opened, retry, 159 * S) == retry
+    assert session.ended(policy, opened, retry, 160 * S) == Retry()
+
+
+def test_the_memory_of_attempts_is_bounded(policy: Policy) -> None:
+    retry = Retry()
+    for number in range(5000):
+        retry = session.begun(retry, number)
+        retry, _ = session.failed(policy, retry, Refusal("x"), number)
+    assert len(retry.attempts) == session.ATTEMPTS_MAX
