@@ -1,0 +1,101 @@
+"""No call waits for credentials, and a store that found none looks again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.records import Applied, Unknown
+from supervisor.stores.credentials import AheadOfNeed
+from supervisor.stores.interface import Unavailable
+from supervisor.stores.location import open_store
+from tests.contract.rows import TIMEOUT_S, create
+from tests.engines import Engine
+from tests.wait import until
+
+
+class Vault:
+    """A source whose n-th answer is n, which can fail and hang."""
+
+    method = "container-role"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.open = threading.Event()
+        self.open.set()
+        self.failing = False
+
+    def get_frozen_credentials(self) -> int:
+        self.asked += 1
+        answer = self.asked
+        self.open.wait(10)
+        if self.failing:
+            raise RuntimeError("no answer from the endpoint")
+        return answer
+
+
+@pytest.fixture
+def vault() -> Vault:
+    return Vault()
+
+
+@pytest.fixture
+def credentials(vault: Vault) -> Iterator[AheadOfNeed]:
+    kept = AheadOfNeed(vault, check_interval_s=0.001)
+    yield kept
+    kept.close()
+    vault.open.set()
+
+
+def test_signing_uses_what_was_fetched_last(vault: Vault, credentials: AheadOfNeed) -> None:
+    until(lambda: credentials.get_frozen_credentials() > 3, 5)
+    assert credentials.method == "container-role"
+
+
+def test_a_source_that_hangs_makes_no_signer_wait(vault: Vault, credentials: AheadOfNeed) -> None:
+    vault.open.clear()
+    asked = vault.asked
+    until(lambda: vault.asked > asked, 5)
+    before = credentials.get_frozen_credentials()
+    assert credentials.get_frozen_credentials() == before
+    vault.open.set()
+    until(lambda: credentials.get_frozen_credentials() > before, 5)
+
+
+def test_a_source_that_fails_leaves_the_last_credentials_and_is_asked_again(
+    vault: Vault, credentials: AheadOfNeed
+) -> None:
+    vault.failing = True
+    asked = vault.asked
+    until(lambda: vault.asked > asked + 3, 5)
+    vault.failing = False
+    before = credentials.get_frozen_credentials()
+    until(lambda: credentials.get_frozen_credentials() > before, 5)
+
+
+def test_a_closed_holder_asks_no_more(vault: Vault, credentials: AheadOfNeed) -> None:
+    thread = next(thread for thread in threading.enumerate() if thread.name == "tenured-credentials")
+    credentials.close()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_store_that_found_no_credentials_says_so_and_looks_again(
+    ministack: Engine, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    store = open_store(ministack.url(table), tmp_path, TIMEOUT_S)
+    with pytest.raises(Unavailable, match="no AWS credentials were found"):
+        store.snapshot(TIMEOUT_S)
+    outcome = store.apply(create("trades/0"), TIMEOUT_S)
+    assert isinstance(outcome, Unknown)
+    assert outcome.unsent
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "late")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "but there")
+    store.initialize()
+    assert isinstance(store.apply(create("trades/0"), TIMEOUT_S), Applied)
+    store.close()
