@@ -122,10 +122,9 @@ def run(source: str) -> int:
     if sys.platform != "linux":
         raise Failed(exits.LIMITS, f"run needs Linux, this is {sys.platform}")
     loaded = _loaded(source)
-    _warn(loaded)
     from supervisor import daemon
 
-    return daemon.run(loaded.settings)
+    return daemon.run(loaded.settings, loaded.warnings)
 
 
 @commands.command(epilog="Example: tenured check -c ./tenured.ini")
@@ -137,7 +136,8 @@ def check(source: str) -> int:
     loaded = _loaded(source)
     for line in summary(loaded.settings):
         click.echo(line)
-    _warn(loaded)
+    for warning in loaded.warnings:
+        print(f"tenured: warning: {warning}", file=sys.stderr)
     return exits.OK
 
 
@@ -245,11 +245,6 @@ def _loaded(source: str) -> Loaded:
         return examine(source, os.environ)
     except ConfigError as error:
         raise Failed(exits.NOT_PERMITTED if error.permission else exits.CONFIG, *error.problems) from None
-
-
-def _warn(loaded: Loaded) -> None:
-    for warning in loaded.warnings:
-        print(f"tenured: warning: {warning}", file=sys.stderr)
 
 
 def _store(source: str, store_url: str | None) -> tuple[Store, Loaded | None]:

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -91,7 +91,7 @@ class Daemon:
             start_budget_s=settings.start_timeout_ms / 1000,
         )
 
-    async def run(self) -> int:
+    async def run(self, warnings: Sequence[str]) -> int:
         """The exit code, once everything is over and every child is dead."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._feed, model.StopRequested(), 0)
@@ -101,6 +101,8 @@ class Daemon:
         self._journal.write(
             "info", "supervisor.started", store=self._store.url, fleet=self._settings.fleet, pid=os.getpid()
         )
+        for warning in warnings:
+            self._journal.write("warning", "config.warning", warning)
         endpoint = await control.serve(self._settings.run_dir, {"health": self._health})
         try:
             self._prepare()
@@ -249,10 +251,10 @@ class Daemon:
         }
 
 
-def run(settings: Settings) -> int:
-    """Run until told to stop; the exit code. Refusals are one sentence on stderr."""
+def run(settings: Settings, warnings: Sequence[str] = ()) -> int:
+    """Run until told to stop; the exit code. Refusals are one sentence on stderr; `warnings` go into the log."""
     try:
-        return asyncio.run(_run(settings))
+        return asyncio.run(_run(settings, warnings))
     except (lock.Held, control.Occupied) as error:
         return _refuse(exits.OCCUPIED, str(error))
     except Unfit as error:
@@ -265,13 +267,13 @@ def run(settings: Settings) -> int:
         return _refuse(exits.OCCUPIED, error.strerror or str(error))
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, warnings: Sequence[str]) -> int:
     store = open_store(settings.store, settings.base, settings.call_timeout_ms / 1000)
     held = await lock.take(settings.state_dir, LOCK_WAIT_S)
     try:
         if isinstance(parse(settings.store, settings.base), SqliteLocation):
             _initialize(store)
-        return await Daemon(settings, store, held, asyncio.get_running_loop()).run()
+        return await Daemon(settings, store, held, asyncio.get_running_loop()).run(warnings)
     finally:
         store.close()
 

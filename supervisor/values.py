@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -153,9 +154,9 @@ def indices(text: str, base: Path) -> tuple[str, ...]:
             raise ValueError("a range (0-15) or names (eu, us, asia)")
     if len(found) > SHARDS_MAX:
         raise ValueError(f"at most {SHARDS_MAX} shards")
-    twice = next((index for index in found if found.count(index) > 1), None) if len(set(found)) < len(found) else None
-    if twice is not None:
-        raise ValueError(f"each shard once, but {twice} stands there twice")
+    for index, times in Counter(found).items():
+        if times > 1:
+            raise ValueError(f"each shard once, but {index} stands there twice")
     return tuple(found)
 
 

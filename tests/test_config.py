@@ -445,7 +445,7 @@ def test_what_a_placeholder_needs_must_be_there(write: Callable[..., str]) -> No
     )
     found = problems(write(stream=stream))
     assert [problem.split(":")[0] for problem in found] == ["6", "7", "8"]
-    assert "No such file" in found[0]
+    assert "no such file" in found[0]
 
 
 # --- digest, capacity, table ------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def test_a_credential_comes_from_its_directory_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "No such file"), (b"\xff\xfesecret", "not UTF-8"), (b"secret" * FILE_MAX_BYTES, "larger than")],
+    [(None, "no such file"), (b"\xff\xfesecret", "not UTF-8"), (b"secret" * FILE_MAX_BYTES, "larger than")],
 )
 def test_a_file_that_cannot_be_used_is_named_without_its_content(
     tmp_path: Path, content: bytes | None, reason: str

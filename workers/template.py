@@ -185,7 +185,7 @@ def _content(part: Placeholder, path: Path) -> str:
         with open(path, "rb") as file:
             data = file.read(FILE_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "the path is none"
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "the path is none"
         raise TemplateError(f"{part} cannot be read at {path}: {reason}") from None
     if len(data) > FILE_MAX_BYTES:
         raise TemplateError(f"{part} is larger than {FILE_MAX_BYTES} bytes at {path}")
