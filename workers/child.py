@@ -13,19 +13,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import signal
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from workers import fence
+from workers import fence, signals
 from workers.board import EPOCH, Board, Slot
 from workers.handler import load
 from workers.kernel import boottime_ns, die_with_parent
@@ -35,10 +33,6 @@ from workers.wire import Start, from_memory
 
 CRASHED = 1  # an error that nothing caught; its traceback is on stderr
 NEVER_PERMITTED = 75  # the parent did not write our epoch in time; nothing was done
-
-# A SIGTERM may come before the child has a handler, while the fork server's disposition still is to ignore it: blocked
-# signals are kept even if ignored, so these are blocked from before the fork until the child is ready for them.
-HELD_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 _WAIT_MIN_S = 0.001
 _WAIT_MAX_S = 0.05
@@ -82,7 +76,6 @@ def _live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[so
     if os.getppid() != inherited.server_pid:  # it died before the line above could notice
         return NEVER_PERMITTED
     os.setsid()
-    signal.set_wakeup_fd(-1)
     for stranger in strangers:
         stranger.close()
     gc.enable()
@@ -93,7 +86,9 @@ def _live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[so
     os.environ.update(task.environment)
     time.tzset()
     wakeup, wakeup_end = socket.socketpair()
-    _take_signals(wakeup, wakeup_end)
+    wakeup.setblocking(False)
+    wakeup_end.setblocking(False)
+    signals.release(wakeup_end)
     slot = inherited.board.slot(start.slot)
     if not _permitted(slot, start):
         return NEVER_PERMITTED
@@ -107,24 +102,12 @@ def _live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[so
 
 def _prefer_our_death() -> None:
     """When memory runs out, the kernel takes a child before the parent."""
-    with open("/proc/self/oom_score_adj", "r+") as file:
-        score = int(file.read())
-        file.seek(0)
-        file.write(str(min(score + _OOM_RAISE, _OOM_MAX)))
-
-
-def _take_signals(wakeup: socket.socket, wakeup_end: socket.socket) -> None:
-    wakeup.setblocking(False)
-    wakeup_end.setblocking(False)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, _noted)
-    signal.set_wakeup_fd(wakeup_end.fileno(), warn_on_full_buffer=False)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
-
-
-def _noted(number: int, frame: FrameType | None) -> None:
-    """The byte that the interpreter writes to the wake-up socket says it all."""
+    fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        score = int(os.pread(fd, 16, 0))
+        os.write(fd, b"%d" % min(score + _OOM_RAISE, _OOM_MAX))
+    finally:
+        os.close(fd)
 
 
 def _permitted(slot: Slot, start: Start) -> bool:

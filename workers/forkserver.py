@@ -23,9 +23,10 @@ import sys
 
 from setproctitle import setproctitle
 
+from workers import signals
 from workers.board import Board
-from workers.child import HELD_SIGNALS, Inheritance, Run, live
-from workers.kernel import die_with_parent
+from workers.child import Inheritance, Run, live
+from workers.kernel import KillTimer, die_with_parent
 from workers.preload import preload
 from workers.wire import (
     TEXT_MAX_CHARS,
@@ -47,15 +48,14 @@ from workers.wire import (
 class ForkServer:
     """The loop. `serve` returns when the parent is gone; in a child nothing of this returns."""
 
-    def __init__(self, link: socket.socket, inherited: Inheritance) -> None:
+    def __init__(
+        self, link: socket.socket, wake: socket.socket, wake_end: socket.socket, inherited: Inheritance
+    ) -> None:
         self._link = link
+        self._wake = wake
+        self._wake_end = wake_end
         self._inherited = inherited
         self._children: dict[int, Start] = {}
-        self._wake, self._wake_end = socket.socketpair()
-        self._wake.setblocking(False)
-        self._wake_end.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the byte on the socket says it
-        signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -119,13 +119,6 @@ class ForkServer:
             send(self._link, notice)
 
 
-def _shield() -> None:
-    """Signals that a terminal or a service manager sends to everybody must not end it: the parent decides."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
-    for number in HELD_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def _take_stdout() -> int:
     """From here on a `print` of a handler, also at import, goes to stderr; the result is the real stdout."""
     stdout_fd = os.dup(1)
@@ -150,7 +143,10 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = _arguments()
-    _shield()
+    wake, wake_end = socket.socketpair()
+    wake.setblocking(False)
+    wake_end.setblocking(False)
+    signals.hold(wake_end)
     die_with_parent()
     if os.getppid() != arguments.parent:  # it died before the line above could notice
         return 1
@@ -168,13 +164,14 @@ def main() -> int:
     wanted = Preparation.from_json(from_memory(received[1]))
     preloaded = preload(wanted, lambda text: send(link, Warned(text[:TEXT_MAX_CHARS])))
     inherited = Inheritance(os.getpid(), Board.attach(arguments.board), preloaded, run, stdout_fd)
+    KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them
     gc.disable()
     gc.collect()
     gc.freeze()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the parent closed the link: that is the end
         send(link, Ready())
-        ForkServer(link, inherited).serve()
+        ForkServer(link, wake, wake_end, inherited).serve()
     return 0
 
 

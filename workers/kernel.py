@@ -10,6 +10,7 @@ Every failure is an OSError whose text says what the kernel refused.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
 import time
@@ -39,6 +40,7 @@ class _TimerSpec(ctypes.Structure):
     _fields_ = (("interval", _TimeSpec), ("value", _TimeSpec))
 
 
+@functools.cache  # loading makes classes; what the fork server has loaded costs its children nothing
 def _libc(name: str) -> ctypes.CDLL:
     """The library that has `name`: before glibc 2.34 the timers lived in librt."""
     libc = ctypes.CDLL(None, use_errno=True)

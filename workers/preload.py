@@ -11,6 +11,7 @@ fork. A module that needs a variable at import and raises without it is imported
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401  the resolver loads it at its first use, which would cost each child a megabyte
 import os
 import select
 import signal

@@ -145,7 +145,8 @@ def in_memory(data: bytes, name: str) -> int:
 
 
 def from_memory(fd: int) -> bytes:
-    """All of a memfd, whose offset the sender left at its end. Closes it."""
-    with open(fd, "rb") as file:
-        file.seek(0)
-        return file.read()
+    """All of a memfd. Closes it."""
+    try:
+        return os.pread(fd, os.fstat(fd).st_size, 0)
+    finally:
+        os.close(fd)

@@ -16,6 +16,7 @@ import pytest
 from supervisor.children import Complaint, Exited, ExitStatus, Started, StartFailed
 from supervisor.server import scrubbed
 from tests.process.conftest import House, task
+from tests.wait import until
 from workers.board import EPOCH, SLOTS
 from workers.kernel import boottime_ns
 from workers.wire import Ended
@@ -242,10 +243,7 @@ def test_no_child_starts_before_the_last_one_of_its_shard_was_seen_dead(nursery:
     with pytest.raises(ValueError, match=r"trades/0 cannot start epoch 2: epoch 1 was not seen dead"):
         nursery.start("trades/0", epoch=2)
     nursery.children.kill("trades/0", 1)
-    os.waitid(os.P_PID, nursery.children.server_pid or 0, os.WNOHANG | os.WEXITED)
-    until_dead = time.monotonic() + 5
-    while _alive(pid) and time.monotonic() < until_dead:  # dead, but the loop has not turned: not seen
-        pass
+    until(lambda: not _alive(pid), 5)  # dead, but the loop has not turned: not seen
     with pytest.raises(ValueError, match="was not seen dead"):
         nursery.start("trades/0", epoch=2)
     nursery.exited("trades/0")
@@ -410,6 +408,20 @@ def test_no_zombie_and_no_grandchild_is_left_when_the_fork_server_died(nursery: 
     nursery.exited("trades/0")
     nursery.until(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(grandchild), 2)
     assert nursery.children._unreaped == nursery.children._adopted == {}
+
+
+def test_a_group_is_killed_also_when_a_childs_death_is_noticed_before_that_of_the_fork_server(
+    nursery: House, tmp_path: Path
+) -> None:
+    nursery.start("trades/0", role=f"family {tmp_path / 'pid'}")
+    pid = nursery.started("trades/0").pid
+    grandchild = int(_read(nursery, tmp_path / "pid"))
+    os.kill(nursery.children.server_pid or 0, signal.SIGKILL)
+    until(lambda: not _alive(pid), 2)
+    nursery.children.reap()  # the loop has not turned: nobody has looked at the fork server
+    nursery.exited("trades/0")
+    nursery.until(lambda: not _alive(grandchild), 2)
+    assert nursery.until(lambda: nursery.of(ExitStatus))[0].status == "was killed by SIGKILL"
 
 
 def test_requests_under_way_fail_when_the_fork_server_dies_and_their_shards_can_start_again(nursery: House) -> None:
