@@ -144,10 +144,13 @@ class Peer:
 class Feed:
     """Listens on a free port of loopback while the `with` lasts."""
 
-    def __init__(self, behave: Callable[[Peer], None], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, behave: Callable[[Peer], None], tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self._behave = behave
         self._tls = tls
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._host = host
+        self._listener = socket.create_server((host, 0), backlog=128)
         self._socks: list[socket.socket] = []
         self._faults: list[Exception] = []
         self.port: int = self._listener.getsockname()[1]
@@ -160,7 +163,7 @@ class Feed:
 
     @property
     def url(self) -> str:
-        return f"{'wss' if self._tls else 'ws'}://127.0.0.1:{self.port}"
+        return f"{'wss' if self._tls else 'ws'}://{self._host}:{self.port}"
 
     def __enter__(self) -> Feed:
         threading.Thread(target=self._accept, daemon=True).start()
