@@ -122,7 +122,7 @@ class _Shard:
             self._selector.register(self._bell, selectors.EVENT_READ, lambda _: self._rung())
             if not self._start():
                 return FAILED
-            while any(connection.state is not State.ENDED for connection in self._connections):
+            while not self._ended:
                 self._turn()
             self._hand_over_rest()
             return self._finish()
@@ -154,6 +154,8 @@ class _Shard:
             self._tick(now_ns)
         if self._paused:
             self._resume(now_ns)
+        if self._ended:
+            return
         wait_ns = 0 if self._again else min(min(self._due_ns, handler_due_ns) - now_ns, TURN_MAX_NS)
         for key, events in self._selector.select(max(wait_ns, 0) / 1e9):
             key.data(events)
@@ -164,6 +166,10 @@ class _Shard:
         while self._settled:
             connection, attempt = self._settled.popleft()
             connection.settle(attempt, boottime_ns())
+
+    @property
+    def _ended(self) -> bool:
+        return self.stopping and all(connection.state is State.ENDED for connection in self._connections)
 
     def _tick(self, now_ns: int) -> None:
         self._due_ns = NEVER_NS
