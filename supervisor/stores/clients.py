@@ -85,9 +85,13 @@ class Clients:
         if source is None:
             raise NoCredentials
         credentials = AheadOfNeed(source)
-        self._core.register_component("credential_provider", _Fixed(credentials))
-        session = boto3.Session(botocore_session=self._core, region_name=self.region)
-        return _Built(credentials, self._client(session), self._client(session))
+        try:
+            self._core.register_component("credential_provider", _Fixed(credentials))
+            session = boto3.Session(botocore_session=self._core, region_name=self.region)
+            return _Built(credentials, self._client(session), self._client(session))
+        except BaseException:
+            credentials.close()  # or each attempt would leave a thread behind
+            raise
 
     def _client(self, session: boto3.Session) -> Client:
         endpoint_url = self._location.endpoint_url or None

@@ -264,6 +264,29 @@ def test_a_late_renewal_that_lands_after_the_next_one_changes_nothing(
     assert (item["beat"]["N"], item["checkpoint"]["S"]) == ("2", "newer")
 
 
+@pytest.mark.parametrize("lost_in_a_row", [1, 7])
+def test_renewals_whose_answers_are_lost_for_ever_and_ever_never_lose_the_lease(
+    lost_in_a_row: int, proxy: FaultProxy, store: DynamoStore, rows: list[Lease]
+) -> None:
+    proxy.fault = faults.EatAnswers(Pick(when=lambda body: b"lost" in body))
+    applied = 0
+    for beat in range(1, 500):
+        lost = beat % (lost_in_a_row + 1) != 0
+        nonce = f"{'lost' if lost else 'heard'} {beat}"
+        attempt = renew(
+            rows[0], beat_low=applied, beat_high=beat - 1, beat=beat, nonce=nonce, checkpoint=f"token {beat}"
+        )
+        outcome = store.apply(attempt, CALL_TIMEOUT_S)
+        if lost:
+            assert isinstance(outcome, Unknown)
+        else:
+            assert outcome == Applied()
+            applied = beat
+    row = store.read(rows[0].shard, CALL_TIMEOUT_S)
+    assert row is not None
+    assert (row.owner, row.epoch, row.beat, row.checkpoint) == (ME, rows[0].epoch, 499, "token 499")
+
+
 def test_a_claim_whose_answer_was_lost_is_unknown_and_can_be_read(
     proxy: FaultProxy, store: DynamoStore, rows: list[Lease]
 ) -> None:
