@@ -124,7 +124,16 @@ def run(source: str) -> int:
     loaded = _loaded(source)
     from supervisor import daemon
 
-    return daemon.run(loaded.settings, loaded.warnings)
+    return daemon.run(loaded.settings, (*loaded.warnings, *_outlet_warnings(loaded)))
+
+
+def _outlet_warnings(loaded: Loaded) -> list[str]:
+    from supervisor.outlet import in_container, lossy_log
+
+    log = lossy_log(os.fstat(sys.stdout.fileno()), os.environ, in_container(os.environ))
+    streams = [stream.name for stream in loaded.settings.streams if stream.spec.sink == "stdout"] if log else []
+    advice = "which drops and cuts lines; sink = stdout is for pipes and trials, jsonl:PATH keeps every event"
+    return [f"[stream:{name}] writes its events to {log}, {advice}" for name in streams]
 
 
 @commands.command(epilog="Example: tenured check -c ./tenured.ini")
