@@ -96,10 +96,7 @@ class Dispatch:
         self._source: int | None = None
         self._at_ns = 0
         self._errors = 0
-
-    @property
-    def exhausted(self) -> bool:
-        return self._errors >= HANDLER_ERRORS_MAX
+        self.exhausted = False  # for good, whatever succeeds afterwards
 
     @property
     def waiting(self) -> int:
@@ -226,6 +223,7 @@ class Dispatch:
 
     def _failed(self, error: Exception, connection: int | None) -> None:
         self._errors += 1
+        self.exhausted = self.exhausted or self._errors >= HANDLER_ERRORS_MAX
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         seq = self._exit.next_seq + len(self._emitted)
