@@ -326,7 +326,6 @@ class Children:
         self._ended(child.pid, dead.si_status if dead.si_code == os.CLD_EXITED else -dead.si_status)
 
     def _is_ours(self, pid: int) -> bool:
-        # unreaped, not only adopted: its death may be known before that of the fork server
         return pid in self._unreaped or pid == self.server_pid
 
 

@@ -1,8 +1,8 @@
 """The parent's side of one fork server: starting it, talking to it, seeing it die.
 
 What holds: it is exec'd by the main thread (a death signal follows the thread that made the process); its
-environment is scrubbed; its death is told exactly once, by its pidfd, after everything that it had still sent. It is
-killed when it closes the link and does not end, says something that is no message, or is not ready in time.
+environment is scrubbed; its death is told exactly once, by its pidfd. What it had sent and nobody had read by then is
+lost: a child whose pidfd is lost never gets its epoch, and dies with the fork server. It is killed when it closes the link and does not end, says something that is no message, or is not ready in time.
 
 It decides nothing about children; `children` does.
 """
@@ -172,8 +172,6 @@ class Server:
         self.kill()
 
     def _died(self) -> None:
-        while self._hear():  # a child that it forked before it died must be known before its death is told
-            pass
         self._forget()
         self._on_death(self._reaped())
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import psutil
@@ -17,6 +19,7 @@ import psutil
 from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Delivery, delivery
 from tests.wait import until
+from workers.kernel import boottime_ns
 
 COMMAND = [sys.executable, "-P", "-m", "supervisor.cli"]
 
@@ -46,8 +49,13 @@ class Host:
         lease_duration: str = "3s",
         supervisor: Sequence[str] = (),
         stream: Sequence[str] = (),
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`within`: a command that runs the supervisor's; `environment` comes on top of ours."""
         folder.mkdir(exist_ok=True)
+        self._within = within
+        self._environment = environment
         self.folder = folder
         self.config = folder / "tenured.ini"
         self.events = folder / "events.jsonl"
@@ -71,8 +79,10 @@ class Host:
     # --- the process --------------------------------------------------------------------------------------
 
     def start(self) -> Self:
+        command = [*self._within, *COMMAND, "run", "-c", str(self.config)]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen([*COMMAND, "run", "-c", str(self.config)], stderr=log, stdout=log)
+            environment = {**os.environ, **self._environment}
+            self.process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
         return self
 
     @property
@@ -156,6 +166,30 @@ def _status(process: psutil.Process) -> str:
         return process.status()
     except psutil.NoSuchProcess:
         return psutil.STATUS_ZOMBIE
+
+
+class Deaths:
+    """Watches processes through pidfds of our own: `at_ns[pid]` is when the kernel said that one was gone."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self.at_ns: dict[int, int] = {}
+        self._pids = {os.pidfd_open(pid): pid for pid in pids}
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait(self, pid: int, timeout_s: float) -> int:
+        """When it died; AssertionError if it does not within the time."""
+        until(lambda: pid in self.at_ns, timeout_s)
+        return self.at_ns[pid]
+
+    def _watch(self) -> None:
+        poll = select.poll()
+        for pidfd in self._pids:
+            poll.register(pidfd, select.POLLIN)
+        while len(self.at_ns) < len(self._pids):
+            for pidfd, _ in poll.poll():
+                self.at_ns[self._pids[pidfd]] = boottime_ns()
+                poll.unregister(pidfd)
+                os.close(pidfd)
 
 
 def streaming(feed: FeedProcess, shards: Sequence[str], supervisor: str | None = None) -> bool:

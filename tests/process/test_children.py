@@ -410,20 +410,6 @@ def test_no_zombie_and_no_grandchild_is_left_when_the_fork_server_died(nursery: 
     assert nursery.children._unreaped == nursery.children._adopted == {}
 
 
-def test_a_group_is_killed_also_when_a_childs_death_is_noticed_before_that_of_the_fork_server(
-    nursery: House, tmp_path: Path
-) -> None:
-    nursery.start("trades/0", role=f"family {tmp_path / 'pid'}")
-    pid = nursery.started("trades/0").pid
-    grandchild = int(_read(nursery, tmp_path / "pid"))
-    os.kill(nursery.children.server_pid or 0, signal.SIGKILL)
-    until(lambda: not _alive(pid), 2)
-    nursery.children.reap()  # the loop has not turned: nobody has looked at the fork server
-    nursery.exited("trades/0")
-    nursery.until(lambda: not _alive(grandchild), 2)
-    assert nursery.until(lambda: nursery.of(ExitStatus))[0].status == "was killed by SIGKILL"
-
-
 def test_requests_under_way_fail_when_the_fork_server_dies_and_their_shards_can_start_again(nursery: House) -> None:
     nursery.start("warm/0")
     nursery.started("warm/0")
