@@ -74,7 +74,7 @@ def test_without_a_fault_requests_pass_and_are_recorded_with_the_time_of_the_ans
     assert upstream.arrived == [b"one", b"two"]
     assert (proxy.count(), proxy.count("UpdateItem"), proxy.count("Scan")) == (2, 1, 0)
     (seen,) = proxy.seen("UpdateItem")
-    until(lambda: seen.answered_ns, 5)
+    until(lambda: seen.status and seen.answered_ns, 5)
     assert (seen.body, seen.status) == (b"one", 200)
     assert before < seen.arrived_ns < (seen.answered_ns or 0) < now_ns()
 

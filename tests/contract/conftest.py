@@ -1,17 +1,20 @@
-"""One store per test, on every engine."""
+"""One store per test, on every engine; and one DynamoDB store per module, behind a proxy that can break things."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor.records import Applied, Lease
+from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.interface import Store
 from supervisor.stores.location import open_store
-from tests.contract.rows import TIMEOUT_S, claim, create
+from tests.contract.rows import CALL_TIMEOUT_S, TIMEOUT_S, claim, create, member
 from tests.engines import Engine
+from tests.proxy import FaultProxy
 
 
 @pytest.fixture(params=["sqlite", "ministack", "dynalite"])
@@ -47,3 +50,42 @@ def owned(store: Store, free: Lease) -> Lease:
     assert isinstance(outcome, Applied)
     assert outcome.row is not None
     return outcome.row
+
+
+# --- DynamoDB behind a proxy ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_table() -> str:
+    return f"leases-{secrets.token_hex(4)}"
+
+
+@pytest.fixture(scope="module")
+def one_proxy(ministack: Engine) -> Iterator[FaultProxy]:
+    with FaultProxy(ministack.port) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def one_store(one_proxy: FaultProxy, one_table: str) -> Iterator[DynamoStore]:
+    """Through the proxy. Making clients is slow, so the tests of this module share them."""
+    opened = open_store(one_proxy.url(one_table), Path("/"), CALL_TIMEOUT_S)
+    assert isinstance(opened, DynamoStore)
+    opened.initialize()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def proxy(one_proxy: FaultProxy) -> Iterator[FaultProxy]:
+    """Without a fault."""
+    yield one_proxy
+    one_proxy.fault = None
+
+
+@pytest.fixture
+def proved(one_store: DynamoStore, proxy: FaultProxy) -> DynamoStore:
+    """Proved, so that it renews in batches."""
+    if one_store.batch == 1:
+        one_store.prove(member(), CALL_TIMEOUT_S)
+    return one_store

@@ -19,6 +19,7 @@ AT = 1_764_444_444_000
 ME = "host-a:11:00000000000000aa"
 OTHER = "host-b:22:00000000000000bb"
 TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 0.5  # of the stores behind the proxy, short because faults last that long
 
 
 def create(shard: str, **fields: Any) -> Create:
