@@ -16,13 +16,14 @@ from typing import Protocol
 
 @dataclass(slots=True)
 class Seen:
-    """One request; `status` and `answered_ns` stay None until an answer was sent completely."""
+    """One request; `status`, `answered_ns` and `answer` stay as they are until an answer was sent completely."""
 
     operation: str
     body: bytes
     arrived_ns: int
     status: int | None = None
     answered_ns: int | None = None
+    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

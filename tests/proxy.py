@@ -49,7 +49,8 @@ class _Exchange:
 
     def send(self, answer: Answer) -> None:
         self._client.sendall(answer.head() + answer.body)
-        self.seen.status, self.seen.answered_ns = answer.status, now_ns()
+        self.seen.answered_ns = now_ns()
+        self.seen.status, self.seen.answer = answer.status, answer.body
 
     def send_raw(self, data: bytes) -> None:
         self._client.sendall(data)
