@@ -1,8 +1,9 @@
 """The parent's side of one fork server: starting it, talking to it, seeing it die.
 
-What holds: it is exec'd by the main thread (a death signal follows the thread that made the process); its
-environment is scrubbed; its death is told exactly once, by its pidfd. What it had sent and nobody had read by then is
-lost: a child whose pidfd is lost never gets its epoch, and dies with the fork server. It is killed when it closes the link and does not end, says something that is no message, or is not ready in time.
+What holds: it is exec'd by the main thread (a death signal follows the thread that made the process); its environment
+is scrubbed; its death is told exactly once, by its pidfd. What it had sent and nobody had read by then is lost: a child
+whose pidfd is lost never gets its epoch, and dies with the fork server. It is killed when it closes the link and does
+not end, says something that is no message, or is not ready in time.
 
 It decides nothing about children; `children` does.
 """

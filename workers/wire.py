@@ -15,12 +15,13 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 _PACKET_MAX_BYTES = 16 * 1024
 _FDS_MAX = 1
+_FD_BYTES = array.array("i").itemsize
 TEXT_MAX_CHARS = 2000
 
 
@@ -106,7 +107,8 @@ _KINDS = {kind.__name__: kind for kind in (Prepare, Start, Ready, Warned, Began,
 
 def send(link: socket.socket, message: Message, fd: int | None = None) -> None:
     """One packet. Raises what the socket raises: BlockingIOError when full, OSError when the other end is gone."""
-    packet = json.dumps({"kind": type(message).__name__, **dataclasses.asdict(message)}).encode()
+    text = json.dumps({"kind": type(message).__name__, **dataclasses.asdict(message)}, ensure_ascii=False)
+    packet = text.encode(errors="backslashreplace")  # a lone surrogate becomes its JSON escape
     rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
     link.sendmsg([packet], rights)
 
@@ -116,10 +118,15 @@ def receive(link: socket.socket) -> tuple[Message, int | None] | None:
 
     A file can be missing although it was sent, when this process has no descriptor left.
     """
-    packet, fds, flags, _ = socket.recv_fds(link, _PACKET_MAX_BYTES, _FDS_MAX, socket.MSG_CMSG_CLOEXEC)
+    # not `socket.recv_fds`: it ignores its flags, and what it receives would be inherited by any program started here
+    packet, rights, flags, _ = link.recvmsg(
+        _PACKET_MAX_BYTES, socket.CMSG_LEN(_FDS_MAX * _FD_BYTES), socket.MSG_CMSG_CLOEXEC
+    )
+    fds = array.array("i", b"".join(data[: len(data) // _FD_BYTES * _FD_BYTES] for _, _, data in rights))
     if not packet:
         return None
     if flags & socket.MSG_TRUNC:
+        close_all(fds)
         raise Garbled(f"a message of more than {_PACKET_MAX_BYTES} bytes came, which none has")
     try:
         fields: dict[str, Any] = json.loads(packet)
@@ -130,7 +137,7 @@ def receive(link: socket.socket) -> tuple[Message, int | None] | None:
     return message, fds[0] if fds else None
 
 
-def close_all(fds: Sequence[int]) -> None:
+def close_all(fds: Iterable[int]) -> None:
     for fd in fds:
         os.close(fd)
 
