@@ -9,7 +9,7 @@ from tests.sim.world import Weather, World
 
 FAULTS = (
     "crash", "pause", "resume", "stop", "join", "crash_child", "hang_child", "outage", "storm", "calm", "delete_row",
-    "steal_row", "clock_step",
+    "steal_row", "clock_step", "cut_off", "pause_row", "resume_row",
 )  # fmt: skip
 
 
@@ -45,18 +45,26 @@ def disturb(world: World, fault: str) -> None:
         world.weather = Weather(**chances)
     elif fault == "calm":
         world.weather = Weather()
+        for other in world.hosts:
+            other.weather = None
+    elif fault == "cut_off" and host:
+        host.weather = Weather(outage=True)
     elif fault == "clock_step":
         world.wall_ms += rng.choice((-1, 1)) * 86_400_000
     elif row and fault == "delete_row":
         del world.store.leases[shard]
+    elif row and fault in ("pause_row", "resume_row"):
+        world.store.leases[shard] = replace(row, paused=fault == "pause_row")
     elif row and fault == "steal_row":
         world.store.leases[shard] = replace(row, owner="thief:1:00", epoch=row.epoch + 1, beat=0, nonce="x")
 
 
 def recover(world: World) -> None:
     """Calm weather, nobody paused, at least one supervisor; then every shard must be served again in time."""
-    world.weather = Weather()
+    disturb(world, "calm")
     disturb(world, "resume")
+    for shard, row in world.store.leases.items():
+        world.store.leases[shard] = replace(row, paused=False)
     if not any(host.up and host.exit_code is None and host.state.drain is None for host in world.hosts):
         world.add_host()
     rules = world.rules

@@ -10,14 +10,21 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from supervisor import leaseset, model
 from supervisor.model import MS, SECOND, Moment, Report, Rules, ShardRule
-from supervisor.records import Applied, Claim, Lease, Outcome, Refused, Release, Renew, Unknown, Write
+from supervisor.records import Applied, Claim, Lease, Member, Outcome, Refused, Release, Renew, Unknown, Write
 from supervisor.state import State, begin
 from tests.sim.store import ModelStore
+
+
+class Answer(Protocol):
+    """Lets the answer of a call arrive within `high_ms`, or late if the weather wants it."""
+
+    def __call__(self, event: model.Event, high_ms: float = 10) -> None: ...
 
 
 @dataclass(slots=True)
@@ -27,6 +34,8 @@ class Weather:
     lost_request: float = 0.0
     lost_answer: float = 0.0
     late_request: float = 0.0  # lands after the caller stopped waiting
+    late_answer: float = 0.0  # done in time, but the answer comes after the caller stopped waiting; reads too
+    unsent: float = 0.0  # the connection is refused: the write certainly did nothing
     repeated: float = 0.0  # a proxy sends it twice; the second answer is what arrives
     throttled: float = 0.0
     reads_fail: bool = False
@@ -56,6 +65,10 @@ class Host:
     inbox: deque[model.Event] = field(default_factory=deque)
     exit_code: int | None = None
     wake: int = 0
+    weather: Weather | None = None  # this host's own, instead of the world's
+    proofs: dict[tuple[str, int], int] = field(default_factory=dict)  # sending of the last write that was applied
+    tried: set[tuple[str, int]] = field(default_factory=set)  # shards and epochs of all claims that were sent
+    last_words: dict[tuple[str, int], str] = field(default_factory=dict)  # checkpoints that dying children handed in
 
     def clock(self, now_ns: int) -> int:
         return self.offset_ns + int(now_ns * self.rate)
@@ -100,6 +113,8 @@ class World:
         self.kills: list[tuple[int, str, str, int, str]] = []
         self.logs: list[tuple[int, str, model.Log]] = []
         self.served_ns: dict[str, int] = {}
+        self.claimed: dict[tuple[str, int], Host] = {}  # whose claim made each epoch
+        self.twins_until_ns = 0  # until then two copies of one supervisor may not know of each other
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         for _ in range(hosts):
@@ -128,6 +143,26 @@ class World:
         """SIGSTOP of a supervisor: its children go on until their kernel timers end them."""
         self._note(f"{host.name} is stopped")
         host.paused = True
+
+    def clone(self, host: Host) -> Host:
+        """A restored snapshot of a machine that runs on: the same state, the same children, the same clock. The calls
+        that were under way bring no answer to the copy."""
+        self._note(f"{host.name} is copied")
+        copy = replace(
+            host,
+            children={name: replace(child) for name, child in host.children.items()},
+            inbox=deque(event for event in host.inbox if isinstance(event, model.Exited)),
+            proofs=dict(host.proofs),
+            tried=set(host.tried),
+            last_words=dict(host.last_words),
+        )
+        self.hosts.append(copy)
+        for child in copy.children.values():
+            self._arm(copy, child)
+            self._begin_work(child)
+        self._schedule_tick(copy)
+        self.twins_until_ns = self.now_ns + self.rules.renew_every_ns + 2 * self.rules.attempt_ns
+        return copy
 
     def resume(self, host: Host) -> None:
         self._note(f"{host.name} goes on")
@@ -219,7 +254,7 @@ class World:
         return {shard: self._report(child, now_ns) for shard, child in host.children.items()}
 
     def _report(self, child: Child, now_ns: int) -> Report:
-        child.checkpoint += child.started
+        child.checkpoint += child.started and child.hung_ns is None
         return Report(
             epoch=child.epoch,
             heartbeat_ns=now_ns if child.hung_ns is None else child.hung_ns,
@@ -234,6 +269,7 @@ class World:
     def _perform(self, host: Host, effect: model.Effect) -> None:
         match effect:
             case model.Kill(shard, epoch, reason):
+                self._check_kill(host, effect)
                 self.kills.append((self.now_ns, host.name, shard, epoch, reason))
                 self._note(f"{host.name} kills {shard} {epoch}: {reason}")
                 self._after(1, 5, lambda: self._die_of(host, shard, epoch))
@@ -245,6 +281,7 @@ class World:
                 child = host.children.get(shard)
                 if child and child.epoch == epoch:
                     assert deadline_ns >= child.deadline_ns, self.report("a deadline moves back")
+                    self._check_deadline(host, shard, epoch, deadline_ns)
                     child.deadline_ns = deadline_ns
                     self._arm(host, child)
             case model.Renewals(writes):
@@ -256,6 +293,10 @@ class World:
                 if isinstance(write, Release):
                     alive = [child for _, child in self._children(write.shard) if child.epoch == write.epoch]
                     assert not alive, self.report(f"{write.shard} released before its child was dead")
+                if isinstance(write, Claim):
+                    key = (write.shard, write.epoch)
+                    assert key not in host.tried, self.report(f"epoch {write.epoch} of {write.shard} is tried again")
+                    host.tried.add(key)
                 self._send(host, write)
             case model.Read(shard):
                 self._read(host, shard)
@@ -276,16 +317,22 @@ class World:
     def _start(self, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
         assert shard not in host.children, self.report(f"two children of {shard} on {host.name}")
         assert epoch > self.epochs.get(shard, 0), self.report(f"epoch {epoch} of {shard} is not new")
+        assert self.claimed.get((shard, epoch)) is host, self.report(f"{shard} starts under an epoch it did not win")
+        valid_ns = deadline_ns - host.clock(self.now_ns)
+        assert valid_ns >= self.rules.renew_every_ns, self.report(f"{shard} starts with {valid_ns / SECOND} s left")
+        self._check_deadline(host, shard, epoch, deadline_ns)
         self.epochs[shard] = epoch
         self.starts.append((self.now_ns, host.name, shard, epoch))
         child = Child(shard, epoch, deadline_ns, self.now_ns)
         host.children[shard] = child
         self._arm(host, child)
+        self._begin_work(child)
 
-        def begin_work() -> None:
+    def _begin_work(self, child: Child) -> None:
+        def begin() -> None:
             child.started = True
 
-        self._after(5, 200, begin_work)
+        self._after(5, 200, begin)
 
     def _arm(self, host: Host, child: Child) -> None:
         """The kernel's timer: it fires on the host's clock whatever the supervisor does."""
@@ -307,48 +354,73 @@ class World:
     def _die(self, host: Host, child: Child) -> None:
         del host.children[child.shard]
         report = self._report(child, host.clock(self.now_ns))
+        if report.checkpoint:
+            host.last_words[child.shard, child.epoch] = report.checkpoint
         self._feed(host, model.Exited(child.shard, child.epoch, report))
 
     # --- the network --------------------------------------------------------------------------------------
 
-    def _send(self, host: Host, write: Write) -> None:
-        weather, rng = self.weather, self.rng
+    def _weather(self, host: Host) -> Weather:
+        return host.weather or self.weather
+
+    def _attempt(self, host: Host, silence: model.Event) -> Answer:
+        """A call begins: how its answer comes back, after a delay. The caller is told `silence` at its deadline
+        unless the answer came before; a later answer is passed on too."""
         attempt_ms = self.rules.attempt_ns / MS
         answered = False
 
-        def answer(outcome: Outcome) -> None:
-            nonlocal answered
-            answered = True
-            self._feed(host, model.Answered(write, outcome))
-
         def give_up() -> None:
             if not answered:
-                self._feed(host, model.Answered(write, Unknown("timeout")))
+                self._feed(host, silence)
+
+        def arrive(event: model.Event) -> None:
+            nonlocal answered
+            answered = True
+            self._feed(host, event)
 
         self._after(attempt_ms, attempt_ms, give_up)
+        late = self.rng.random() < self._weather(host).late_answer
+
+        def answer(event: model.Event, high_ms: float = 10) -> None:
+            self._after(*((attempt_ms, 3 * attempt_ms) if late else (1, high_ms)), lambda: arrive(event))
+
+        return answer
+
+    def _send(self, host: Host, write: Write) -> None:
+        weather, rng = self._weather(host), self.rng
+        sent_ns = host.clock(self.now_ns)
+        answer = self._attempt(host, model.Answered(write, Unknown("timeout")))
+        if rng.random() < weather.unsent:
+            host.tried.discard((getattr(write, "shard", ""), getattr(write, "epoch", 0)))
+            answer(model.Answered(write, Unknown("refused", unsent=True)))
+            return
         if weather.outage or rng.random() < weather.lost_request:
             return
         if rng.random() < weather.throttled:
-            self._after(2, 20, lambda: answer(Unknown("throttled")))
+            answer(model.Answered(write, Unknown("throttled")), 20)
             return
         late = rng.random() < weather.late_request
         eaten = rng.random() < weather.lost_answer
         repeated = rng.random() < weather.repeated
 
         def land() -> None:
-            outcome = self._apply(host, write)
+            outcome = self._apply(host, write, sent_ns)
             if repeated:
-                outcome = self._apply(host, write)
+                outcome = self._apply(host, write, sent_ns)
             if not eaten:
-                self._after(1, 10, lambda: answer(outcome))
+                answer(model.Answered(write, outcome))
 
+        attempt_ms = self.rules.attempt_ns / MS
         self._after(*((500, 3 * attempt_ms) if late else (1, 10)), land)
 
-    def _apply(self, host: Host, write: Write) -> Outcome:
+    def _apply(self, host: Host, write: Write, sent_ns: int) -> Outcome:
         before = getattr(write, "shard", None) and self.store.leases.get(write.shard)
         outcome = self.store.apply(write)
         if isinstance(write, Claim | Release | Renew) and isinstance(outcome, Applied):
-            self._check_row(write, before, self.store.leases[write.shard])
+            self._check_row(host, write, before, self.store.leases[write.shard])
+        if isinstance(write, Claim | Renew) and isinstance(outcome, Applied):
+            key = (write.shard, write.epoch)
+            host.proofs[key] = max(sent_ns, host.proofs.get(key, sent_ns))
         if isinstance(write, Claim | Release) or isinstance(outcome, Refused):
             epoch = getattr(write, "epoch", "")
             self._note(
@@ -357,61 +429,70 @@ class World:
             )
         return outcome
 
-    def _check_row(self, write: Write, before: Lease | None, after: Lease) -> None:
-        assert before is not None
-        if isinstance(write, Claim):
-            assert after.epoch > before.epoch, self.report("a claim does not raise the epoch")
-        elif before.epoch == after.epoch and before.checkpoint and after.checkpoint:
-            old, new = (tuple(map(int, row.checkpoint.split())) for row in (before, after) if row.checkpoint)
-            assert new >= old, self.report(f"the checkpoint of {after.shard} moves back from {old} to {new}")
-
     def _read(self, host: Host, shard: str) -> None:
         asked_ns = host.clock(self.now_ns)
-        if self._lost():
-            self._fail_later(host, model.ReadFailed(shard, "timeout"))
+        answer = self._attempt(host, model.ReadFailed(shard, "timeout"))
+        if self._lost(host):
             return
 
         def land() -> None:
-            row = self.store.leases.get(shard)
-            self._after(1, 10, lambda: self._feed(host, model.RowRead(shard, row, asked_ns)))
+            answer(model.RowRead(shard, self.store.leases.get(shard), asked_ns))
 
         self._after(1, 10, land)
 
     def _snapshot(self, host: Host) -> None:
         asked_ns = host.clock(self.now_ns)
-        if self._lost():
-            self._fail_later(host, model.SnapshotFailed("timeout"))
+        answer = self._attempt(host, model.SnapshotFailed("timeout"))
+        if self._lost(host):
             return
+        self._after(1, 10, lambda: answer(model.Snapshotted(self.store.snapshot(), asked_ns), 50))
 
-        def land() -> None:
-            snapshot = self.store.snapshot()
-            self._after(1, 50, lambda: self._feed(host, model.Snapshotted(snapshot, asked_ns)))
-
-        self._after(1, 10, land)
-
-    def _prove(self, host: Host, member: object) -> None:
-        if self._lost():
-            self._fail_later(host, model.ProofFailed("timeout"))
+    def _prove(self, host: Host, member: Member) -> None:
+        answer = self._attempt(host, model.ProofFailed("timeout"))
+        if self._lost(host):
             return
 
         def land() -> None:
             self.store.members[member.id] = member
-            self._after(1, 10, lambda: self._feed(host, model.Proved(member)))
+            answer(model.Proved(member))
 
         self._after(1, 10, land)
 
-    def _lost(self) -> bool:
-        return (
-            self.weather.outage
-            or self.weather.reads_fail
-            or self.rng.random() < self.weather.lost_request + self.weather.lost_answer
-        )
-
-    def _fail_later(self, host: Host, event: model.Event) -> None:
-        attempt_ms = self.rules.attempt_ns / MS
-        self._after(attempt_ms, attempt_ms, lambda: self._feed(host, event))
+    def _lost(self, host: Host) -> bool:
+        weather = self._weather(host)
+        return weather.outage or weather.reads_fail or self.rng.random() < weather.lost_request + weather.lost_answer
 
     # --- what must hold -----------------------------------------------------------------------------------
+
+    def _check_row(self, host: Host, write: Write, before: Lease | None, after: Lease) -> None:
+        assert before is not None
+        if isinstance(write, Claim):
+            assert after.epoch > before.epoch, self.report("a claim does not raise the epoch")
+            self.claimed[write.shard, write.epoch] = host
+        last_words = None
+        if isinstance(write, Release) or (isinstance(write, Claim) and write.keep_move):
+            last_words = host.last_words.get((after.shard, before.epoch))
+        known = [_token(text) for text in (before.checkpoint, last_words) if text]
+        assert all(_token(after.checkpoint) >= token for token in known), self.report(
+            f"the checkpoint of {after.shard} moves back from {max(known)} to {after.checkpoint}"
+        )
+
+    def _check_deadline(self, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
+        """A deadline counts from the sending of a write that was applied; only `hold` may go beyond."""
+        latest_ns = host.proofs[shard, epoch] + self.rules.duration_ns - self.rules.margin_ns
+        held = self.rules.shards[shard].policy == "hold"
+        assert deadline_ns <= latest_ns or held, self.report(
+            f"the deadline of {shard} {epoch} is {(deadline_ns - latest_ns) / SECOND} s too late"
+        )
+
+    def _check_kill(self, host: Host, kill: model.Kill) -> None:
+        row = self.store.leases.get(kill.shard)
+        child = host.children.get(kill.shard)
+        if kill.reason == "lost" and self.now_ns > self.twins_until_ns:
+            ours = row is not None and (row.owner, row.epoch) == (host.state.me, kill.epoch)
+            assert not ours, self.report(f"{kill.shard} {kill.epoch} is killed as lost while it is ours")
+        if kill.reason == "fenced" and child and child.epoch == kill.epoch:
+            assert host.clock(self.now_ns) >= child.deadline_ns, self.report(f"{kill.shard} is fenced too early")
 
     def check(self) -> None:
         """At most one child of a shard can deliver, and none with an epoch below one that already has."""
@@ -419,7 +500,7 @@ class World:
             live = self.live(shard)
             if not live:
                 continue
-            if len(live) > 1:
+            if len(live) > 1 and not self._may_be_twins(live):
                 raise AssertionError(self.report(f"{shard} has {len(live)} children that can deliver"))
             if live[0][1].started:
                 epoch = live[0][1].epoch
@@ -428,6 +509,15 @@ class World:
                 self.delivered[shard] = epoch
                 self.served_ns[shard] = self.now_ns
 
+    def _may_be_twins(self, live: Iterable[tuple[Host, Child]]) -> bool:
+        """Two copies of one supervisor run the same epoch until the first renewal of one is refused."""
+        return self.now_ns < self.twins_until_ns and len({child.epoch for _, child in live}) == 1
+
     def report(self, what: str) -> str:
         lines = "\n".join(self.history)
         return f"{what} (seed {self.seed}, {self.now_ns / SECOND:.4f} s)\n{lines}"
+
+
+def _token(checkpoint: str | None) -> tuple[int, ...]:
+    """Checkpoints of the simulated children grow: `epoch count`."""
+    return tuple(map(int, checkpoint.split())) if checkpoint else ()
