@@ -26,12 +26,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from supervisor.child import Child
 from supervisor.model import Report
 from supervisor.nursery import Died, Nursery
 from supervisor.orphans import GRACE_NS, Undertaker
 from supervisor.server import Seat, described, seen_dead
 from workers import board as words_of
-from workers.board import Board, Slot
+from workers.board import Board
 from workers.kernel import adopt_orphans, boottime_ns
 from workers.spec import Task
 from workers.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
@@ -85,45 +86,6 @@ class Complaint:
 ChildEvent = Started | StartFailed | Exited | ExitStatus | Complaint
 
 
-@dataclass(slots=True, eq=False)
-class _Child:
-    shard: str
-    start: Start
-    slot: Slot
-    pid: int = 0
-    pidfd: int = -1
-    doomed: bool = False
-    gone: bool = False
-    checkpoint: str | None = None
-    generation: int = 0
-
-    @property
-    def epoch(self) -> int:
-        return self.start.epoch
-
-    def report(self) -> Report:
-        words = self.slot.words
-        generation = words[words_of.GENERATION]
-        if generation != self.generation:
-            checkpoint = self.slot.read_checkpoint()
-            if checkpoint is not None:
-                self.checkpoint, self.generation = checkpoint, generation
-        return Report(
-            epoch=self.epoch,
-            heartbeat_ns=words[words_of.HEARTBEAT],
-            started=words[words_of.STARTED] != 0,
-            open=words[words_of.OPEN],
-            want=words[words_of.WANT],
-            messages=words[words_of.MESSAGES],
-            last_event_ns=words[words_of.LAST_EVENT],
-            checkpoint=self.checkpoint,
-        )
-
-    def signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it is gone, and its pidfd is about to say so
-            signal.pidfd_send_signal(self.pidfd, number)
-
-
 class Children:
     """See the head of this file. `prepare` comes first."""
 
@@ -149,10 +111,10 @@ class Children:
         self._now_ns = now_ns
         self._nursery: Nursery | None = None
         self._free_slots = deque(range(words_of.SLOTS))
-        self._children: dict[str, _Child] = {}
-        self._by_slot: dict[int, _Child] = {}
-        self._unreaped: dict[int, _Child] = {}  # by pid: alive, or dead and the fork server has not said so
-        self._adopted: dict[int, _Child] = {}  # by pid: unreaped when the fork server died, and so ours to reap
+        self._children: dict[str, Child] = {}
+        self._by_slot: dict[int, Child] = {}
+        self._unreaped: dict[int, Child] = {}  # by pid: alive, or dead and the fork server has not said so
+        self._adopted: dict[int, Child] = {}  # by pid: unreaped when the fork server died, and so ours to reap
         self._undertaker = Undertaker()
 
     def prepare(
@@ -177,7 +139,7 @@ class Children:
             return
         slot = self._board.slot(self._free_slots.popleft())
         start = Start(slot.number, task.epoch, int(self._start_budget_s * 1000))
-        self._children[task.shard] = self._by_slot[slot.number] = _Child(task.shard, start, slot)
+        self._children[task.shard] = self._by_slot[slot.number] = Child(task.shard, start, slot)
         slot.words[words_of.DEADLINE] = deadline_ns
         self._nursery.ask(start, dataclasses.replace(task, slot=slot.number).to_json())
 
@@ -264,7 +226,7 @@ class Children:
             case _:
                 raise TypeError(f"a fork server never says {type(message).__name__}")
 
-    def _began(self, child: _Child, pid: int, pidfd: int) -> None:
+    def _began(self, child: Child, pid: int, pidfd: int) -> None:
         child.pid, child.pidfd = pid, pidfd
         self._unreaped[pid] = child
         self._loop.add_reader(pidfd, self._exited, child)
@@ -274,7 +236,7 @@ class Children:
         child.slot.words[words_of.EPOCH] = child.epoch  # the deadline is there already
         self._on_event(Started(child.shard, child.epoch, pid))
 
-    def _exited(self, child: _Child) -> None:
+    def _exited(self, child: Child) -> None:
         """Its pidfd is readable: the one proof of death."""
         self._loop.remove_reader(child.pidfd)
         report = child.report()
@@ -283,7 +245,7 @@ class Children:
         self._let_go(child)
         self._on_event(Exited(child.shard, child.epoch, report, self._now_ns()))
 
-    def _free(self, child: _Child) -> None:
+    def _free(self, child: Child) -> None:
         child.slot.clear()
         self._free_slots.append(child.slot.number)
         del self._children[child.shard], self._by_slot[child.slot.number]
@@ -296,7 +258,7 @@ class Children:
         self._let_go(child)
         self._on_event(ExitStatus(child.shard, child.epoch, pid, described(status)))
 
-    def _let_go(self, child: _Child) -> None:
+    def _let_go(self, child: Child) -> None:
         """The pidfd names the process without doubt until it is both gone and reaped."""
         if child.gone and child.pid not in self._unreaped:
             os.close(child.pidfd)
@@ -311,7 +273,7 @@ class Children:
                 child.signal(signal.SIGKILL)  # the kernel does so too; this needs nobody's help
         self.reap()
 
-    def _reap_adopted(self, child: _Child) -> None:
+    def _reap_adopted(self, child: Child) -> None:
         try:
             dead = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # the fork server reaped it and died before it could say so
