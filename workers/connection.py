@@ -22,20 +22,17 @@ import selectors
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import Protocol
 
-from websocket import ABNF
-
-from workers import session
+from workers import outgoing, session
 from workers.dial import STUCK_MAX, Attempt, Opened
 from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Parser, Ping
+from workers.home import Home
 from workers.kernel import boottime_ns
-from workers.log import Log
-from workers.session import Dead, Link, Policy, Probe, Refusal, Retry
-from workers.target import Target, shown
+from workers.outgoing import Outgoing
+from workers.session import Dead, Link, Probe, Refusal, Retry
+from workers.target import shown
 
 READS_PER_TURN = 4
-OUTGOING_MAX_BYTES = 1024 * 1024
 NEVER_NS = 2**63 - 1
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 _BACKLOG_PAUSE_NS = 10_000_000
@@ -47,45 +44,6 @@ class State(enum.Enum):
     OPEN = "open"
     CLOSING = "closing"
     ENDED = "ended"
-
-
-class Home(Protocol):
-    """What a connection needs of its shard. `target` and `connect` are called in the thread of an attempt, `settled`
-    also; all else on the loop."""
-
-    policy: Policy
-    log: Log
-    message_max_bytes: int
-    stopping: bool
-
-    def target(self, connection: Connection) -> Target: ...
-
-    def connect(self, target: Target) -> Opened: ...
-
-    def settled(self, connection: Connection, attempt: Attempt) -> None: ...
-
-    def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None: ...
-
-    def wake_at(self, due_ns: int) -> None: ...
-
-    def again(self, connection: Connection) -> None:
-        """Call `readable` in the next turn, whatever the selector says."""
-
-    def held(self, connection: Connection) -> bool:
-        """Do not read now; `resume` will be called."""
-
-    def backlogged(self, connection: Connection) -> bool:
-        """The consumer has not seen all of the last connection yet."""
-
-    def floor_ns(self, host: str) -> int: ...
-
-    def set_floor(self, host: str, until_ns: int) -> None: ...
-
-    def opened(self, connection: Connection) -> None: ...
-
-    def received(self, connection: Connection, messages: list[Message], size: int, now_ns: int) -> None: ...
-
-    def closed(self, connection: Connection, code: int, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +74,7 @@ class Connection:
         self._host = self._url = ""
         self._sock: socket.socket | None = None
         self._parser = Parser(home.message_max_bytes)
-        self._out = bytearray()
+        self._out = Outgoing()
         self._events = 0
         self._paused = False
         self._end: _End | None = None
@@ -127,8 +85,8 @@ class Connection:
     def send(self, data: Message) -> bool:
         if self.state is not State.OPEN:
             return False
-        opcode = ABNF.OPCODE_TEXT if isinstance(data, str) else ABNF.OPCODE_BINARY
-        self._queue(opcode, data.encode() if isinstance(data, str) else data)
+        opcode, payload = (outgoing.TEXT, data.encode()) if isinstance(data, str) else (outgoing.BINARY, data)
+        self._queue(opcode, payload)
         return self.state is State.OPEN
 
     def close(self, code: int = 1000) -> None:
@@ -213,7 +171,7 @@ class Connection:
         self.state = State.OPEN
         self._sock = opened.sock
         self._parser = Parser(self._home.message_max_bytes)
-        self._out = bytearray()
+        self._out = Outgoing()
         self._events, self._paused, self._end = 0, False, None
         self._opened_ns = self._heard_ns = now_ns
         self._pinged_ns = self._frame_ns = 0
@@ -221,26 +179,27 @@ class Connection:
         self._home.log("connection.opened", connection=self.number, url=self._url)
         self._home.opened(self)
         for text in opened.target.subscriptions:
-            self._out += ABNF.create_frame(text.encode(), ABNF.OPCODE_TEXT).format()
-        self._flush(now_ns)
+            self._out.queue(outgoing.TEXT, text.encode())
+        self._flush()
         if opened.rest and self.state is State.OPEN:
             self._take(self._parser.feed(opened.rest), now_ns)
 
     def ready(self, events: int) -> None:
         """The selector says that the socket is ready."""
         if events & selectors.EVENT_WRITE:
-            self._flush(boottime_ns())
+            self._flush()
         if events & selectors.EVENT_READ:
             self.readable()
 
     def readable(self) -> None:
         """Read a bounded number of times, parse, hand over."""
-        for _ in range(READS_PER_TURN):
+        for number in range(READS_PER_TURN):
             sock = self._sock
             if sock is None:
                 return
             if self._home.held(self):
-                self._pause()
+                if number == 0:  # else it was just read, and often there is room again by the next turn
+                    self._pause()
                 return
             space = self._parser.space()
             try:
@@ -288,7 +247,7 @@ class Connection:
     def _obey(self, controls: list[Control], now_ns: int) -> None:
         pings = [control for control in controls if isinstance(control, Ping)]
         if pings and self.state is State.OPEN:
-            self._queue(ABNF.OPCODE_PONG, pings[-1].data)
+            self._queue(outgoing.PONG, pings[-1].data)
         for control in controls:
             if not isinstance(control, Close):
                 continue
@@ -305,7 +264,7 @@ class Connection:
         if isinstance(step, Probe):
             self._pinged_ns = now_ns
             self._set_due(now_ns + policy.ping_timeout_ns)
-            self._queue(ABNF.OPCODE_PING, b"")
+            self._queue(outgoing.PING, b"")
         elif not isinstance(step, Dead):
             self._set_due(step.until_ns)
         elif self._paused:  # it may well have spoken: we did not listen
@@ -337,22 +296,21 @@ class Connection:
 
     def _queue(self, opcode: int, payload: bytes) -> None:
         """Send as much as goes now, keep the rest for when the socket takes it."""
-        if len(self._out) > OUTGOING_MAX_BYTES:
-            return self._lost(f"the peer does not read: {len(self._out)} bytes wait to be sent")
-        self._out += ABNF.create_frame(payload, opcode).format()
-        self._flush(boottime_ns())
-        return None
+        if self._out.overflowing:
+            self._lost(f"the peer does not read: {len(self._out)} bytes wait to be sent")
+        else:
+            self._out.queue(opcode, payload)
+            self._flush()
 
-    def _flush(self, now_ns: int) -> None:
+    def _flush(self) -> None:
+        if self._sock is None:
+            return
         try:
-            while self._out and self._sock is not None:
-                del self._out[: self._sock.send(bytes(self._out[:READ_BYTES]))]
-        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
+            self._out.flush(self._sock)
         except OSError as error:
-            return self._lost(error.strerror or type(error).__name__)
-        self._update_interest()
-        return None
+            self._lost(error.strerror or type(error).__name__)
+        else:
+            self._update_interest()
 
     def _update_interest(self) -> None:
         events = (0 if self._paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._out else 0)
@@ -374,8 +332,8 @@ class Connection:
         self.state, self._end = State.CLOSING, end
         self._set_due(now_ns + session.CLOSE_TIMEOUT_NS)
         payload = b"" if end.code == NO_CODE else end.code.to_bytes(2, "big")
-        self._out += ABNF.create_frame(payload, ABNF.OPCODE_CLOSE).format()
-        self._flush(now_ns)
+        self._out.queue(outgoing.CLOSE, payload)
+        self._flush()
 
     def _lost(self, reason: str) -> None:
         end = self._end or _End(ABNORMAL, reason, discard=True)
@@ -387,7 +345,7 @@ class Connection:
         if self._events:
             self._home.watch(self, self._sock, self._events, 0)
         self._sock.close()
-        self._sock, self._events, self._out = None, 0, bytearray()
+        self._sock, self._events, self._out = None, 0, Outgoing()
         link = Link(self._opened_ns, self._heard_ns)
         self._retry = session.ended(self._home.policy, link, self._retry, now_ns)
         if self._home.stopping:

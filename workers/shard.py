@@ -26,17 +26,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from workers import tls
-from workers.board import BYTES, CONNECTS, HEARTBEAT, LAST_EVENT, MESSAGES, OPEN, STARTED, WANT, Slot
+from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.connection import NEVER_NS, Connection, State
-from workers.delivery import Delivery, Direct, Lane
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Dispatch
-from workers.envelope import Batch, Envelope
+from workers.envelope import Envelope
 from workers.frames import Message
 from workers.handler import BadHandler, Handler, load
 from workers.handler import Shard as ShardOfHandler
 from workers.kernel import boottime_ns
 from workers.log import Log
+from workers.outflow import Bell, Outflow
 from workers.session import policy_of
 from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink, Sink
@@ -80,7 +80,7 @@ def run(
 
 
 class _Shard:
-    """The loop, and the home of its connections (`connection.Home`) and of its handler (`dispatch.Exit`)."""
+    """The loop, and the home of its connections (see `home`)."""
 
     def __init__(
         self,
@@ -99,19 +99,20 @@ class _Shard:
         self._task, self._slot, self._words = task, slot, slot.words
         self._targets, self._context, self._handler = targets, context, handler
         self._selector = selectors.DefaultSelector()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._bell = Bell()
+        self._outflow = Outflow(slot, sink, self._bell)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Connection] = set()
         self._paused: set[Connection] = set()
         self._floors: dict[str, int] = {}
         self._due_ns = 0
-        self._seq = self._messages = self._bytes = 0
         self._status = STOPPED
-        self._delivery: Delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._ring)
         self._connections = [Connection(number, self) for number in range(targets.connections)]
         self._dispatch: Dispatch | None = None
         if handler is not None:
-            self._dispatch = Dispatch(handler, self, log, lambda number: targets.address(number, self._checkpoint))
+            self._dispatch = Dispatch(
+                handler, self._outflow, log, lambda number: targets.address(number, self._checkpoint)
+            )
             handler._outlet = self._dispatch
 
     # --- the loop -------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ class _Shard:
     def run(self, wakeup: socket.socket) -> int:
         with self._selector:
             self._selector.register(wakeup, selectors.EVENT_READ, lambda _: self._awoken(wakeup))
-            self._selector.register(self._bell, selectors.EVENT_READ, lambda _: self._rung())
+            self._selector.register(self._bell.fd, selectors.EVENT_READ, lambda _: self._rung())
             if not self._start():
                 return FAILED
             while not self._ended:
@@ -179,7 +180,7 @@ class _Shard:
             self.wake_at(connection.due_ns)
 
     def _resume(self, now_ns: int) -> None:
-        for connection in [connection for connection in self._paused if not self.held(connection)]:
+        for connection in [connection for connection in self._paused if not self._blocked(connection)]:
             self._paused.discard(connection)
             connection.resume(now_ns)
 
@@ -189,14 +190,9 @@ class _Shard:
                 self._stop()
 
     def _rung(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
-        if self._delivery.failure and not self.stopping:
-            self._fail(f"the sink failed: {self._delivery.failure}")
-
-    def _ring(self) -> None:
-        """From any thread: let the loop turn."""
-        os.eventfd_write(self._bell, 1)
+        self._bell.quiet()
+        if self._outflow.failure and not self.stopping:
+            self._fail(f"the sink failed: {self._outflow.failure}")
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -225,18 +221,15 @@ class _Shard:
             if self._dispatch.turn(now_ns):
                 if not self._dispatch.unfinished:
                     return
-                self.wait_for_room()
+                self._outflow.wait_for_room()
         if self._dispatch.unfinished:
             reason = f"{self._dispatch.waiting} messages were received, but not handed to the handler before the end"
             self.log("child.failed", "ERROR", reason=reason)
 
     def _finish(self) -> int:
-        self._delivery.finish()
-        while not self._delivery.finished:
-            self._words[HEARTBEAT] = boottime_ns()
-            self._wait_for_bell()
-        if self._delivery.failure and self._status == STOPPED:
-            self.log("child.failed", "ERROR", reason=f"the sink failed: {self._delivery.failure}")
+        self._outflow.finish()
+        if self._outflow.failure and self._status == STOPPED:
+            self.log("child.failed", "ERROR", reason=f"the sink failed: {self._outflow.failure}")
             return FAILED
         return self._status
 
@@ -260,7 +253,7 @@ class _Shard:
 
     def settled(self, connection: Connection, attempt: Attempt) -> None:
         self._settled.append((connection, attempt))
-        self._ring()
+        self._bell.ring()
 
     def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None:
         if not events:
@@ -277,10 +270,13 @@ class _Shard:
         self._again.add(connection)
 
     def held(self, connection: Connection) -> bool:
-        if self._delivery.full or (self._dispatch is not None and self._dispatch.busy(connection)):
+        blocked = self._blocked(connection)
+        if blocked:
             self._paused.add(connection)
-            return True
-        return False
+        return blocked
+
+    def _blocked(self, connection: Connection) -> bool:
+        return self._outflow.full or self.backlogged(connection)
 
     def backlogged(self, connection: Connection) -> bool:
         return self._dispatch is not None and self._dispatch.busy(connection)
@@ -311,41 +307,5 @@ class _Shard:
         if self._dispatch is not None:
             self._dispatch.received(connection, messages, size, at_ns)
             return
-        self.deliver(connection.number, messages, size, at_ns)
-        self.handled(len(messages), size)
-
-    # --- for the handler ------------------------------------------------------------------------------------
-
-    @property
-    def full(self) -> bool:
-        return self._delivery.full
-
-    @property
-    def next_seq(self) -> int:
-        return self._seq + 1
-
-    def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
-        self._delivery.put(Batch(connection, self._seq + 1, at_ns, messages, size))
-        self._seq += len(messages)
-
-    def handled(self, messages: int, size: int) -> None:
-        self._messages += messages
-        self._bytes += size
-        self._words[MESSAGES] = self._messages
-        self._words[BYTES] = self._bytes
-
-    def commit(self, token: str) -> None:
-        self._delivery.commit(token)
-
-    def wait_for_room(self) -> None:
-        while self._delivery.full and not self._delivery.failure:
-            self._words[HEARTBEAT] = boottime_ns()
-            self._wait_for_bell()
-
-    def _wait_for_bell(self) -> None:
-        """Outside of the loop: until a thread rings, half a second at most."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
-            if selector.select(TURN_MAX_NS / 1e9):
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._bell)
+        self._outflow.deliver(connection.number, messages, size, at_ns)
+        self._outflow.handled(len(messages), size)

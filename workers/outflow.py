@@ -1,0 +1,91 @@
+"""Events on their way out: numbered, counted on the board, handed to the delivery.
+
+What holds: `seq` counts from 1 within the epoch, without a gap, in the order of delivery. Whoever has to wait for the
+sink outside of the loop's turn keeps the child's heartbeat going.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+
+from workers.board import BYTES, HEARTBEAT, MESSAGES, Slot
+from workers.delivery import Delivery, Direct, Lane
+from workers.envelope import Batch
+from workers.frames import Message
+from workers.kernel import boottime_ns
+from workers.sinks.interface import Sink
+
+_WAIT_MAX_MS = 500
+
+
+class Bell:
+    """Lets any thread wake the loop, which watches `fd`."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self.fd, select.POLLIN)
+
+    def ring(self) -> None:
+        os.eventfd_write(self.fd, 1)
+
+    def quiet(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+
+    def wait(self) -> None:
+        """Outside of the loop: until it rings, half a second at most."""
+        if self._poll.poll(_WAIT_MAX_MS):
+            self.quiet()
+
+
+class Outflow:
+    """What a handler's events, or the messages themselves, go through."""
+
+    def __init__(self, slot: Slot, sink: Sink, bell: Bell) -> None:
+        self._words = slot.words
+        self._bell = bell
+        self._delivery: Delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, bell.ring)
+        self._seq = self._messages = self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._delivery.full
+
+    @property
+    def failure(self) -> str:
+        """Why nothing can be delivered any more, or empty."""
+        return self._delivery.failure
+
+    @property
+    def next_seq(self) -> int:
+        return self._seq + 1
+
+    def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
+        """`at_ns`: unix time of arrival."""
+        self._delivery.put(Batch(connection, self._seq + 1, at_ns, messages, size))
+        self._seq += len(messages)
+
+    def handled(self, messages: int, size: int) -> None:
+        """Count messages that were handed over."""
+        self._messages += messages
+        self._bytes += size
+        self._words[MESSAGES] = self._messages
+        self._words[BYTES] = self._bytes
+
+    def commit(self, token: str) -> None:
+        self._delivery.commit(token)
+
+    def wait_for_room(self) -> None:
+        while self._delivery.full and not self._delivery.failure:
+            self._words[HEARTBEAT] = boottime_ns()
+            self._bell.wait()
+
+    def finish(self) -> None:
+        """Wait until everything is safe and the sink is closed."""
+        self._delivery.finish()
+        while not self._delivery.finished:
+            self._words[HEARTBEAT] = boottime_ns()
+            self._bell.wait()
