@@ -48,6 +48,7 @@ from supervisor.records import (
     Refused,
     Release,
     Renew,
+    Snapshot,
     Unknown,
     Write,
 )
@@ -70,12 +71,12 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
         case ReadFailed(name, _):
             state = state.with_shard(claim.read_failed(state.shards[name], turn))
         case Snapshotted(snapshot, asked_ns) if state.stage == "looking":
-            state = _look(_reach(state, turn), turn, poll.clear_to_join(state, turn, snapshot))
+            state = _look(_reach(state, turn), turn, snapshot)
         case Snapshotted(snapshot, asked_ns) if state.stage in ("active", "draining"):
             state = poll.snapshotted(_reach(state, turn), turn, snapshot, asked_ns)
         case SnapshotFailed(cause) | ProofFailed(cause):
             state = _fail(state, turn, cause)
-        case Proved(member):
+        case Proved(member) if state.stage in ("looking", "proving"):
             turn.out.append(Log("info", "supervisor.ready"))
             state = replace(state, stage="active", member=member, round_ns=turn.ns, snapshot_ns=turn.ns)
             state = _take_snapshot(state, turn)
@@ -224,8 +225,8 @@ def _row_read(state: State, turn: Turn, name: str, row: Lease | None, asked_ns: 
 # --- the store as a whole ---------------------------------------------------------------------------------
 
 
-def _look(state: State, turn: Turn, verdict: tuple[State, bool, str]) -> State:
-    state, clear, stranger = verdict[0], verdict[1], verdict[2]
+def _look(state: State, turn: Turn, snapshot: Snapshot) -> State:
+    state, clear, stranger = poll.clear_to_join(state, turn, snapshot)
     if stranger:
         reason = f"the store belongs to another fleet: {stranger} lives in it; give each fleet a table of its own"
         turn.out.append(Exit(EXIT_UNFIT, reason))
@@ -264,4 +265,5 @@ def _rename(state: State, turn: Turn) -> State:
     }
     me = f"{state.me.rpartition(':')[0]}:{turn.now.nonce('id')}"
     turn.out.append(Log("error", "lease.conflict", reason=f"{turn.copied}; going on as {me}"))
-    return replace(state, me=me, shards=shards, member=None, own_seen=0, polls=0)
+    member = replace(state.member, id=me) if state.member else None
+    return replace(state, me=me, shards=shards, member=member, own_seen=0, polls=0)

@@ -170,4 +170,4 @@ def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, 
         next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
         return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
     empty = not (snapshot.leases or snapshot.members or snapshot.bad)
-    return replace(state, empty_at_join=empty), True, ""
+    return replace(state, watch=watch, empty_at_join=empty), True, ""
