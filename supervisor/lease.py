@@ -73,7 +73,8 @@ def answer_renewal(shard: Shard, turn: Turn, write: Renew, outcome: Outcome) -> 
     phase = shard.phase
     if not isinstance(phase, Held | Vacant | Releasing) or phase.tenure.epoch != write.epoch:
         return shard
-    if isinstance(phase, Held) and phase.pending == write.nonce:
+    current = isinstance(phase, Held) and phase.pending == write.nonce
+    if isinstance(phase, Held) and current:
         phase = replace(phase, pending="")
         shard = replace(shard, phase=phase)
     match outcome:
@@ -82,7 +83,7 @@ def answer_renewal(shard: Shard, turn: Turn, write: Renew, outcome: Outcome) -> 
         case Refused(row, bad):
             return lose(shard, turn, f"the row does not parse: {bad}") if bad else learn(shard, turn, row)
         case Unknown(cause):
-            if isinstance(phase, Held) and not phase.pending:
+            if isinstance(phase, Held) and current:
                 retry_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"retry {shard.name}")
                 shard = replace(shard, phase=replace(phase, retry_ns=retry_ns, cause=cause))
             return shard
@@ -290,4 +291,4 @@ def tick_releasing(shard: Shard, turn: Turn) -> Shard:
         return release(shard, turn, phase.tenure, phase.reason)
     reason = f"{phase.reason}; the store took no release before the lease ran out"
     turn.out.append(Log("warning", "lease.released", shard.name, phase.tenure.epoch, reason))
-    return replace(shard, phase=Idle(), settled_ns=turn.ns, abandoned=True)
+    return replace(shard, phase=Idle(), settled_ns=turn.ns, abandoned=turn.draining)
