@@ -56,7 +56,8 @@ class State:
 def begin(rules: Rules, me: str, now_ns: int) -> State:
     """A supervisor that has just started and knows nothing."""
     shards = {name: Shard(name, rule) for name, rule in rules.shards.items()}
-    return State(rules=rules, me=me, shards=shards, snapshot_ns=now_ns, round_ns=now_ns)
+    watch = Watch(longest_ns=rules.duration_ns)
+    return State(rules=rules, me=me, shards=shards, watch=watch, snapshot_ns=now_ns, round_ns=now_ns)
 
 
 def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member:

@@ -33,7 +33,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Everything observed so far. `longest_ns`: the longest duration that any row or member ever promised."""
+    """Everything observed so far. `longest_ns`: the longest duration that any row, any member or our own file ever
+    promised."""
 
     leases: Mapping[str, Sighting] = field(default_factory=dict)
     members: Mapping[str, Sighting] = field(default_factory=dict)
