@@ -14,7 +14,7 @@ from supervisor.lease import deadline_of, release
 from supervisor.model import MS, Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
 from supervisor.records import Applied, Claim, Lease, Outcome, Refused, Unknown, history_after
-from supervisor.tenure import Tenure, begin, judge
+from supervisor.tenure import Copied, Tenure, begin, judge
 
 FAST_READ_NS = 150 * MS
 UNSETTLED_MAX = 8
@@ -196,6 +196,8 @@ def _settle(shard: Shard, turn: Turn, phase: Claiming, row: Lease | None, refuse
     if tried := _stray(shard, turn.me, row):
         return _take_stray(shard, turn, row, tried)
     judged = judge(tenure, row) if tenure else None
+    if isinstance(judged, Copied):
+        turn.copied = judged.reason
     if isinstance(judged, Tenure):
         if row.paused:
             return release(shard, turn, judged, "paused")
