@@ -23,6 +23,7 @@ MEMBER_PREFIX = "@"
 CHECKPOINT_MAX_BYTES = 2048
 DURATION_MIN_MS = 1000
 HISTORY_MAX = 8
+RANGE_MAX = 100_000
 POLICIES = ("fence", "hold")
 STATES = ("active", "draining")
 
@@ -369,7 +370,7 @@ def compact(shards: tuple[str, ...]) -> tuple[str, ...]:
     run: tuple[str, int, int] | None = None
     for name in shards:
         prefix, slash, index = name.rpartition("/")
-        number = int(index) if slash and re.fullmatch(r"0|[1-9]\d*", index) else None
+        number = int(index) if slash and re.fullmatch(r"0|[1-9]\d{0,8}", index) else None
         if run and number is not None and run[0] == prefix and run[2] + 1 == number:
             run = (prefix, run[1], number)
             folded[-1] = f"{prefix}/{run[1]}-{number}"
@@ -380,11 +381,12 @@ def compact(shards: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def expand(folded: tuple[str, ...]) -> tuple[str, ...]:
-    """The inverse of `compact`. A text that is no range stands for itself."""
+    """The inverse of `compact`. A text that is no range stands for itself; so does one that would make more than
+    `RANGE_MAX` names in all, since a row of the store is untrusted and must not cost us our memory."""
     names: list[str] = []
     for text in folded:
-        match = re.fullmatch(r"(.+/)(\d{1,7})-(\d{1,7})", text)
-        if match and int(match[2]) <= int(match[3]):
+        match = re.fullmatch(r"(.+/)(\d{1,9})-(\d{1,9})", text)
+        if match and 0 <= int(match[3]) - int(match[2]) < RANGE_MAX - len(names):
             names.extend(f"{match[1]}{number}" for number in range(int(match[2]), int(match[3]) + 1))
         else:
             names.append(text)
