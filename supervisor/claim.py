@@ -23,7 +23,8 @@ UNSETTLED_MAX = 8
 def want(shard: Shard, turn: Turn, until_ns: int) -> Shard:
     """Mean to have the shard: read its row now, and again every 75-225 ms until it can be claimed or `until_ns`."""
     if isinstance(shard.phase, Wanted):
-        return replace(shard, phase=replace(shard.phase, until_ns=until_ns))
+        # Not sooner than meant before: a snapshot that shows the row free must not end the wait for its next read.
+        return replace(shard, phase=replace(shard.phase, until_ns=max(until_ns, shard.phase.until_ns)))
     assert isinstance(shard.phase, Idle)
     return _read_wanted(shard, turn, until_ns)
 
