@@ -13,6 +13,7 @@ from supervisor.watch import claimable, creatable, live, next_expiry, observe
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
 START_CLAIMS_MIN = 16
+OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows: our peers see us as we see them
 
 
 def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
@@ -80,28 +81,30 @@ def _claim(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]) 
     peers.append(balance.Peer(state.me, state.rules.capacity, frozenset(state.rules.shards)))
     served = frozenset().union(*(peer.shards for peer in peers))
     rows = [row for name, row in snapshot.leases.items() if name in served and not row.paused]
-    leaving = {row.shard for row in rows if row.owner in draining}
-    free = {row.shard for row in rows if _is_free(state, turn, row)}
+    others = [row for row in rows if not _in_hand(state, row)]
+    leaving = {row.shard for row in others if row.owner in draining}
+    free = {row.shard for row in others if _is_free(state, turn, row)}
     loads: dict[str, int] = {}
     for row in rows:
         if row.owner and row.owner != state.me and row.shard not in leaving and row.shard not in free:
             loads[row.owner] = loads.get(row.owner, 0) + 1
-    loads[state.me] = owned(state)
+    room = state.rules.capacity - owned(state)
+    # What we only want by now is given out again below, to us by the same rule as before.
+    loads[state.me] = owned(state) - sum(isinstance(shard.phase, Wanted) for shard in state.shards.values())
     share = balance.fair_share((peer.capacity for peer in peers), len(rows))
     taken = balance.assign(sorted(free | leaving), peers, loads, share)
 
-    room = state.rules.capacity - loads[state.me]
     fresh_room = _room_for_fresh(state)
-    for row in rows:
+    for row in sorted(rows, key=lambda row: taken.get(row.shard) != state.me):
         shard = state.shards.get(row.shard)
-        if room <= 0 or shard is None or row.shard not in free | leaving or not isinstance(shard.phase, Idle | Wanted):
-            continue
-        mine = taken.get(row.shard) == state.me
-        overdue = row.shard in free and turn.ns > _unowned_since(state, row) + state.poll_ns
-        if not (mine or overdue) or _must_yield(state, shard, turn, peers, loads):
+        if shard is None or row.shard not in free | leaving or not isinstance(shard.phase, Idle | Wanted):
             continue
         fresh = row.owner is None and not shard.had_owner
-        if fresh and fresh_room <= 0:
+        mine = taken.get(row.shard) == state.me
+        overdue = row.shard in free and _is_overdue(state, turn, row, fresh)
+        if not (mine or overdue) or _must_yield(state, shard, turn, peers, loads):
+            continue
+        if (room <= 0 and isinstance(shard.phase, Idle)) or (fresh and fresh_room <= 0):
             continue
         fresh_room -= fresh
         room -= isinstance(shard.phase, Idle)
@@ -110,23 +113,28 @@ def _claim(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]) 
     return state
 
 
-def _is_free(state: State, turn: Turn, row: Lease) -> bool:
-    """Unowned as far as we can see. A shard that we are getting or giving up ourselves is not."""
+def _in_hand(state: State, row: Lease) -> bool:
+    """Whether we are getting, holding or giving up the shard by now, whatever the row said."""
     shard = state.shards.get(row.shard)
-    if shard is not None and not isinstance(shard.phase, Idle | Wanted):
-        return False
+    return shard is not None and not isinstance(shard.phase, Idle | Wanted)
+
+
+def _is_free(state: State, turn: Turn, row: Lease) -> bool:
+    shard = state.shards.get(row.shard)
     return claimable(state.watch, row, shard.seen if shard else 0, turn.ns)
 
 
-def _unowned_since(state: State, row: Lease) -> int:
+def _is_overdue(state: State, turn: Turn, row: Lease, fresh: bool) -> bool:
+    """Still unowned one poll after somebody should have taken it; a fresh row, one poll after we could have."""
     sighting = state.watch.leases[row.shard]
-    return sighting.since_ns if row.owner is None else sighting.expires_ns
+    since_ns = sighting.since_ns if row.owner is None else sighting.expires_ns
+    return turn.ns > since_ns + state.poll_ns and not (fresh and state.own_seen <= OWN_SEEN_MIN)
 
 
 def _room_for_fresh(state: State) -> int:
     """How many never-owned rows may be claimed at this poll: a supervisor that has just started lets its peers,
     started in the same second, appear first, and leaves them their part."""
-    if state.own_seen < 2:
+    if state.own_seen < OWN_SEEN_MIN:
         return 0
     return len(state.shards) if state.polls > START_POLLS else max(START_CLAIMS_MIN, len(state.shards) // 8)
 
