@@ -104,6 +104,7 @@ class World:
         self.wall_ms = 1_800_000_000_000
         self.store = ModelStore()
         self.weather = Weather()
+        self.stop_ms = 300.0  # the longest that a child takes to end when asked to
         self.hosts: list[Host] = []
         self.history: deque[str] = deque(maxlen=200)
         self.steps = 0
@@ -274,7 +275,7 @@ class World:
                 self._note(f"{host.name} kills {shard} {epoch}: {reason}")
                 self._after(1, 5, lambda: self._die_of(host, shard, epoch))
             case model.Stop(shard, epoch, _):
-                self._after(1, 300, lambda: self._die_of(host, shard, epoch))
+                self._after(1, self.stop_ms, lambda: self._die_of(host, shard, epoch))
             case model.Start(shard, epoch, deadline_ns, _):
                 self._start(host, shard, epoch, deadline_ns)
             case model.Extend(shard, epoch, deadline_ns):
