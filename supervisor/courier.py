@@ -22,11 +22,26 @@ from supervisor.model import (
     SnapshotFailed,
     Snapshotted,
 )
-from supervisor.records import Lease, Member, Outcome, Renew, Snapshot, Unknown, Write
+from supervisor.records import (
+    MEMBER_PREFIX,
+    DeleteMember,
+    Lease,
+    Member,
+    Outcome,
+    PutMember,
+    Renew,
+    Snapshot,
+    Unknown,
+    Write,
+)
 from supervisor.stores.interface import Store, Unfit
 
 OTHER_CALLS_FACTOR = 2.0
 """A snapshot has several pages and a probe several writes, so that they get longer than one attempt."""
+
+# Keys of a lane for calls that are not about one row; no row has an empty name or a blank.
+BATCH = "a batch"
+SNAPSHOT = "a snapshot"
 
 Deliver = Callable[[Event, int], None]
 """Called on the loop with an event and the instant at which its answer was complete."""
@@ -66,7 +81,8 @@ class Courier:
                 self._deliver(Answered(write, outcome), at_ns)
 
         timeout_s = self._attempt_s
-        self._renewals.submit(lambda: self._store.renew(writes, timeout_s), timeout_s, done)
+        key = writes[0].shard if len(writes) == 1 else BATCH
+        self._renewals.submit(key, lambda: self._store.renew(writes, timeout_s), timeout_s, done)
 
     def apply(self, write: Write) -> None:
         def done(result: Any, at_ns: int) -> None:
@@ -74,7 +90,7 @@ class Courier:
             self._deliver(Answered(write, outcome), at_ns)
 
         timeout_s = self._attempt_s
-        self._others.submit(lambda: self._store.apply(write, timeout_s), timeout_s, done)
+        self._others.submit(_row_of(write), lambda: self._store.apply(write, timeout_s), timeout_s, done)
 
     def read(self, shard: str, asked_ns: int) -> None:
         def done(result: Lease | Late | Raised | None, at_ns: int) -> None:
@@ -84,7 +100,7 @@ class Courier:
                 self._deliver(RowRead(shard, result, asked_ns), at_ns)
 
         timeout_s = self._attempt_s
-        self._others.submit(lambda: self._store.read(shard, timeout_s), timeout_s, done)
+        self._others.submit(shard, lambda: self._store.read(shard, timeout_s), timeout_s, done)
 
     def snapshot(self, asked_ns: int, first: bool) -> None:
         """`first`: also look whether the store is one of ours, before anything is written to it."""
@@ -101,7 +117,7 @@ class Courier:
             elif not self._ends(result):
                 self._deliver(SnapshotFailed(unknown(result).cause), at_ns)
 
-        self._others.submit(work, timeout_s, done)
+        self._others.submit(SNAPSHOT, work, timeout_s, done)
 
     def prove(self, member: Member) -> None:
         timeout_s = self._attempt_s * OTHER_CALLS_FACTOR
@@ -112,7 +128,7 @@ class Courier:
             elif not self._ends(result):
                 self._deliver(ProofFailed(unknown(result).cause), at_ns)
 
-        self._others.submit(lambda: self._store.prove(member, timeout_s), timeout_s, done)
+        self._others.submit(member.key, lambda: self._store.prove(member, timeout_s), timeout_s, done)
 
     def close(self) -> None:
         self._renewals.close()
@@ -123,6 +139,16 @@ class Courier:
             self._unfit(str(result.error))
             return True
         return False
+
+
+def _row_of(write: Write) -> str:
+    match write:
+        case PutMember(member):
+            return member.key
+        case DeleteMember(member_id):
+            return MEMBER_PREFIX + member_id
+        case _:
+            return write.shard
 
 
 def unknown(result: object) -> Unknown:

@@ -2,18 +2,20 @@
 
 A provider's timeouts do not bound a call: a stalled resolver or a body that trickles holds a thread far beyond them.
 So a call that is not back by its deadline counts as unanswered, its thread counts as stuck and is replaced at once,
-up to a bound. What holds:
+up to a bound. Calls of one key (a row, say) can take few of these threads, so that one bad row, tried again and again,
+cannot use them up for all. What holds:
 
 - `done` is called on the loop exactly once in time: with the result, or with `Late` at the deadline;
 - a result that comes after that is passed on too, since it may prove something: `done` is then called again;
-- a call whose deadline passed before a thread took it is never made: `Late(unsent=True)`.
+- a call whose deadline passed before a thread took it, or of whose key enough calls are stuck, is never made:
+  `Late(unsent=True)`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 from workers.kernel import boottime_ns
 
 STUCK_MAX_PER_THREAD = 4
+STUCK_MAX_PER_KEY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Late:
 class Raised:
     """The call raised; what that means is the caller's to say."""
 
-    error: Exception
+    error: BaseException
 
 
 Done = Callable[[Any, int], None]
@@ -42,9 +45,10 @@ Done = Callable[[Any, int], None]
 
 
 class _Job:
-    __slots__ = ("done", "finished", "late", "taken", "timer", "work")
+    __slots__ = ("done", "finished", "key", "late", "taken", "timer", "work")
 
-    def __init__(self, work: Callable[[], Any], done: Done) -> None:
+    def __init__(self, key: str, work: Callable[[], Any], done: Done) -> None:
+        self.key = key
         self.work = work
         self.done = done
         self.taken = False
@@ -64,34 +68,40 @@ class Lane:
         self._turn = threading.Condition()
         self._threads = 0
         self._idle = 0
-        self._stuck = 0
+        self._stuck: Counter[str] = Counter()
         self._closed = False
 
     @property
     def stuck(self) -> int:
         """Threads whose call is past its deadline."""
-        return self._stuck
+        return self._stuck.total()
 
-    def submit(self, work: Callable[[], Any], timeout_s: float, done: Done) -> None:
+    def submit(self, key: str, work: Callable[[], Any], timeout_s: float, done: Done) -> None:
         """Make the call on some thread; see the head of this file for what `done` gets."""
-        job = _Job(work, done)
-        job.timer = self._loop.call_later(timeout_s, self._expire, job)
+        job = _Job(key, work, done)
         with self._turn:
+            if self._stuck[key] >= STUCK_MAX_PER_KEY:
+                self._loop.call_soon(done, Late(unsent=True), boottime_ns())
+                return
+            job.timer = self._loop.call_later(timeout_s, self._expire, job)
             self._jobs.append(job)
             self._staff()
             self._turn.notify()
 
     def close(self) -> None:
-        """No thread takes another call. Stuck ones are daemon threads and end with the process."""
+        """No thread takes another call, and those that wait are forgotten. Stuck threads end with the process."""
         with self._turn:
             self._closed = True
+            for job in self._jobs:
+                if job.timer is not None:
+                    job.timer.cancel()
             self._jobs.clear()
             self._turn.notify_all()
 
     def _staff(self) -> None:
         """Another thread, if calls wait and the bounds allow one. Called with the lock held."""
         most = self._width * (1 + STUCK_MAX_PER_THREAD)
-        if len(self._jobs) > self._idle and self._threads - self._stuck < self._width and self._threads < most:
+        if len(self._jobs) > self._idle and self._threads - self.stuck < self._width and self._threads < most:
             self._threads += 1
             threading.Thread(target=self._work, name=f"lane-{self._name}", daemon=True).start()
 
@@ -101,7 +111,7 @@ class Lane:
                 return
             job.late = True
             if job.taken:
-                self._stuck += 1
+                self._stuck[job.key] += 1
             else:
                 self._jobs.remove(job)
             self._staff()
@@ -112,13 +122,14 @@ class Lane:
             result: Any
             try:
                 result = job.work()
-            except Exception as error:
+            except BaseException as error:  # also those a library in another language throws: the thread must live on
                 result = Raised(error)
             answered_ns = boottime_ns()
             with self._turn:
                 job.finished = True
-                self._stuck -= job.late
-                surplus = self._threads - self._stuck > self._width
+                if job.late:
+                    self._stuck -= Counter((job.key,))  # which forgets keys without a stuck call
+                surplus = self._threads - self.stuck > self._width
                 self._threads -= surplus
             try:
                 self._loop.call_soon_threadsafe(self._finish, job, result, answered_ns)
