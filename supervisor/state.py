@@ -49,6 +49,11 @@ class State:
         safety: with this floor the fleet never pays more for reading than for renewing."""
         return max(self.rules.poll_every_ns, self.live_members * self.rules.renew_every_ns // POLL_COST_RATIO)
 
+    @property
+    def gap_max_ns(self) -> int:
+        """How far apart two snapshots may be that both show a row missing, to say that it was missing in between."""
+        return max(self.watch.longest_ns // 2, 2 * self.poll_ns)
+
     def with_shard(self, shard: Shard) -> State:
         return replace(self, shards={**self.shards, shard.name: shard})
 

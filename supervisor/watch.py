@@ -40,6 +40,7 @@ class Watch:
     members: Mapping[str, Sighting] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     longest_ns: int = 0
+    seen_ns: int = 0  # when the last complete snapshot was received
     alone: bool = True  # no other member and no lease row was seen since the start
 
 
@@ -50,8 +51,12 @@ def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now
     return Sighting(mark, now_ns, duration_ns)
 
 
-def observe(watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int) -> Watch:
-    """The watch after a complete snapshot received at `now_ns`."""
+def observe(
+    watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int, gap_max_ns: int
+) -> Watch:
+    """The watch after a complete snapshot received at `now_ns`. The same triple seen twice was never another one in
+    between, however long that was; but a row missing twice may have come and gone, so that the clock of a missing row
+    bridges no gap of more than `gap_max_ns`."""
     leases = {
         name: _sight(watch.leases.get(name), row.triple, row.duration_ms, now_ns)
         for name, row in snapshot.leases.items()
@@ -60,8 +65,9 @@ def observe(watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str
         name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns)
         for name, row in snapshot.members.items()
     }
+    bridged = watch.missing if now_ns - watch.seen_ns <= gap_max_ns else {}
     missing = {
-        name: watch.missing.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
+        name: bridged.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
     }
     durations = (sighting.duration_ns for seen in (leases, members) for sighting in seen.values())
     return Watch(
@@ -69,6 +75,7 @@ def observe(watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str
         members=members,
         missing=missing,
         longest_ns=max(watch.longest_ns, *durations, 0),
+        seen_ns=now_ns,
         alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
     )
 
