@@ -157,7 +157,7 @@ def init(source: str, store_url: str | None) -> int:
     """Create the table or file of the leases, unless it is there."""
     store, _ = _store(source, store_url)
     try:
-        click.echo(_asked(store.initialize))
+        click.echo(_asked(store, store.initialize))
     finally:
         store.close()
     return exits.OK
@@ -178,7 +178,7 @@ def status(source: str, store_url: str | None, as_json: bool) -> int:
 
     store, loaded = _store(source, store_url)
     try:
-        snapshot = _asked(lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
+        snapshot = _asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
     finally:
         store.close()
     fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
@@ -268,14 +268,16 @@ def _store(source: str, store_url: str | None) -> tuple[Store, Loaded | None]:
         raise Failed(exits.CONFIG if loaded else exits.USAGE, str(error)) from None
 
 
-def _asked(question: Callable[[], Any]) -> Any:
+def _asked(store: Store, question: Callable[[], Any]) -> Any:
     """The store's answer, or its failure as ours."""
     from supervisor.stores.interface import Unavailable, Unfit
 
     try:
         return question()
-    except (Unavailable, Unfit) as error:
+    except Unfit as error:
         raise Failed(exits.STORE, str(error)) from None
+    except Unavailable as error:
+        raise Failed(exits.STORE, f"store {store.url} cannot be used: {error}") from None
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _cause(operation: str, code: str, message: str, where: str) -> str:
     if code in _THROTTLED:
         return f"{operation}: throttled ({code})"
     if code == MISSING_TABLE:
-        return f"{operation}: the table does not exist ({code})"
+        return f"{operation}: the table does not exist ({code}); `tenured init` creates it"
     return f"{operation}: {code} ({where})"
 
 
