@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from supervisor.model import SECOND, Ticked
+from supervisor.phases import Claiming
+from supervisor.records import Applied, Claim, Refused
 from tests.sim.chaos import FAULTS, disturb, recover
-from tests.sim.world import Weather, World, rules
+from tests.sim.world import Host, Weather, World, rules
 
 
 def settled(world: World, seconds: float = 30) -> World:
@@ -246,3 +249,163 @@ def test_a_tick_before_anything_is_due_changes_nothing() -> None:
     before = host.state
     world._feed(host, Ticked(world._reports(host)))
     assert host.state == before
+
+
+def test_supervisors_that_start_together_share_everything_evenly() -> None:
+    for seed in range(12):
+        world = settled(World(500 + seed, 2 + seed % 3, rules(24)), 5)
+        loads = [len(host.children) for host in world.hosts]
+        assert max(loads) - min(loads) == 0, world.report(f"loads are {loads}")
+
+
+def test_children_that_are_slow_to_stop_are_taken_over_quickly_by_two_peers() -> None:
+    for seed in range(10):
+        world = settled(World(seed, 3, rules(24)))
+        world.stop_ms = 6000.0
+        world.run(5)
+        leaving = world.hosts[0]
+        dead: dict[str, int] = {}
+        world.stop(leaving)
+
+        def gone(
+            held: frozenset[str] = frozenset(leaving.children), world: World = world, dead: dict[str, int] = dead
+        ) -> bool:
+            for shard in held - set(world.hosts[0].children):
+                dead.setdefault(shard, world.now_ns)
+            return world.hosts[0].exit_code is not None and world.served() == set(world.rules.shards)
+
+        assert world.run(30, until=gone), world.report("not taken over")
+        taken = {shard: start for start, _, shard, _ in world.starts}
+        assert all(taken[shard] - death < SECOND // 2 for shard, death in dead.items()), world.report("too slow")
+
+
+@pytest.mark.parametrize("peers", [0, 1])
+def test_of_two_copies_of_one_machine_one_loses_everything_within_a_renewal_and_takes_a_new_id(peers: int) -> None:
+    for seed in range(6):
+        world = settled(World(600 + seed, 1 + peers, rules(6)))
+        world.run(10 + seed / 3.7)
+        original = world.hosts[0]
+        copy = world.clone(original)
+        world.run((world.rules.renew_every_ns + world.rules.attempt_ns) / SECOND)
+        assert not set(original.children) & set(copy.children), world.report("both copies run the same shard")
+        settled(world, 25)
+        assert len({host.state.me for host in world.hosts}) == 2 + peers
+
+
+def test_a_copy_that_finds_out_while_it_drains_still_ends() -> None:
+    for seed in range(6):
+        world = settled(World(620 + seed, 2, rules(6)))
+        world.run(10 + seed / 3.7)
+        world.stop_ms = 20_000.0
+        copy = world.clone(world.hosts[0])
+        world.stop(copy)
+        assert world.run(60, until=lambda copy=copy: copy.exit_code is not None), world.report("it never ends")
+        settled(world, 25)
+
+
+def partitioned(seed: int) -> tuple[World, Host, str]:
+    """Two supervisors, of which one loses the network right after it renewed a shard."""
+    world = settled(World(seed, 2, rules(2)))
+    world.run(20)
+    owner = next(host for host in world.hosts if host.children)
+    shard = min(owner.children)
+    beat = world.store.leases[shard].beat
+    assert world.run(10, until=lambda: world.store.leases[shard].beat > beat)
+    world.run(0.05)
+    owner.weather = Weather(outage=True)
+    return world, owner, shard
+
+
+def test_a_row_restored_to_an_older_free_state_waits_as_long_as_one_that_was_just_observed() -> None:
+    world, owner, shard = partitioned(630)
+    row = world.store.leases[shard]
+    world.store.leases[shard] = replace(row, owner=None, epoch=row.epoch - 1)
+    epoch = owner.children[shard].epoch
+    assert world.run(40, until=lambda: world.epochs[shard] > epoch), world.report("never served again")
+
+
+def test_a_row_that_was_missing_in_between_is_observed_anew() -> None:
+    world = settled(World(640, 2, rules(2)))
+    world.run(20)
+    owner = next(host for host in world.hosts if host.children)
+    shard = min(owner.children)
+    seen = world.store.leases[shard]
+    assert world.run(10, until=lambda: world.store.leases[shard].beat > seen.beat)
+    before = world.store.leases[shard]
+    watchers = [host for host in world.hosts if host is not owner]
+    assert world.run(3, until=lambda: all(mark(host, shard) == before.triple for host in watchers))
+    assert world.run(10, until=lambda: world.store.leases[shard].beat > before.beat)
+    owner.weather = Weather(outage=True)
+    assert all(mark(host, shard) == before.triple for host in watchers), "the newer beat was seen already"
+    del world.store.leases[shard]
+    assert world.run(3, until=lambda: all(shard in host.state.watch.missing for host in watchers))
+    world.store.leases[shard] = before
+    assert world.run(40, until=lambda: world.epochs[shard] > seen.epoch), world.report("never served again")
+
+
+def mark(host: Host, shard: str) -> tuple[object, ...] | None:
+    sighting = host.state.watch.leases.get(shard)
+    return sighting.mark if sighting else None
+
+
+def test_a_row_deleted_while_its_owner_is_cut_off_is_not_created_before_the_owners_child_is_dead() -> None:
+    world, _, shard = partitioned(650)
+    epoch = world.store.leases.pop(shard).epoch
+    assert world.run(40, until=lambda: world.epochs[shard] > epoch), world.report("never served again")
+
+
+def test_a_renewal_that_lands_after_the_observation_beats_the_claim() -> None:
+    world = settled(World(660, 2, rules(1, "hold")))
+    world.run(20)
+    owner, peer = sorted(world.hosts, key=lambda host: not host.children)
+    owner.weather = Weather(outage=True)
+    peer.weather = Weather(lost_write=1.0)
+    assert world.run(30, until=lambda: any(isinstance(write, Claim) for _, write, _ in world.adrift))
+    owner.weather = None
+    beat = world.store.leases["s/0"].beat
+    assert world.run(10, until=lambda: world.store.leases["s/0"].beat > beat), world.report("not renewed")
+    assert isinstance(world.land(Claim, 0), Refused), world.report("the claim took a lease that was renewed")
+    assert not world.kills
+
+
+def test_a_late_answer_starts_no_child_for_a_claim_that_was_given_up() -> None:
+    world = World(670, 1, rules(1))
+    world.run(0.9)
+    host = world.hosts[0]
+    host.weather = Weather(lost_write=1.0)
+
+    def claims_again() -> bool:
+        phase = host.state.shards["s/0"].phase
+        return len(host.tried) > 1 and isinstance(phase, Claiming) and phase.unknown_ns is None
+
+    assert world.run(60, until=claims_again), world.report("no second claim")
+    assert isinstance(world.land(Claim, 0), Applied)
+    assert not world.starts
+    host.weather = None
+    settled(world, 5)
+
+
+def test_outage_policy_hold_keeps_the_children_through_an_outage() -> None:
+    world = settled(World(690, 1, rules(2, "hold")))
+    world.run(10)
+    world.weather = Weather(outage=True)
+    for _ in range(60):
+        world.run(1)
+        assert world.served() == set(world.rules.shards), world.report("a child was not kept")
+    world.weather = Weather()
+    world.run(20)
+    assert not world.kills, world.report("a child was killed")
+
+
+def test_answers_that_come_late_extend_nothing_beyond_their_sending_and_kill_nobody() -> None:
+    world = settled(World(691, 1, rules(4)))
+    world.weather = Weather(late_answer=0.7)
+    world.run(600)
+    assert not world.kills, world.report("a child was killed")
+
+
+def test_a_claim_whose_connection_is_refused_is_tried_again() -> None:
+    world = World(692, 2, rules(4))
+    world.run(0.9)
+    world.weather = Weather(unsent=0.7)
+    settled(world, 60)

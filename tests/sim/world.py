@@ -32,6 +32,7 @@ class Weather:
     """How the network behaves. Probabilities per call; `outage` lets nothing through."""
 
     lost_request: float = 0.0
+    lost_write: float = 0.0  # reads go through
     lost_answer: float = 0.0
     late_request: float = 0.0  # lands after the caller stopped waiting
     late_answer: float = 0.0  # done in time, but the answer comes after the caller stopped waiting; reads too
@@ -74,11 +75,11 @@ class Host:
         return self.offset_ns + int(now_ns * self.rate)
 
 
-def rules(shards: int = 4, **changes: object) -> Rules:
+def rules(shards: int = 4, policy: str = "fence", **changes: object) -> Rules:
     """Rules with T = 10 s and the defaults of the configuration, scaled."""
     defaults = Rules(
         fleet="sim",
-        shards={f"s/{index}": ShardRule() for index in range(shards)},
+        shards={f"s/{index}": ShardRule(policy) for index in range(shards)},
         capacity=1000,
         duration_ns=10 * SECOND,
         renew_every_ns=10 * SECOND // 3,
@@ -115,6 +116,7 @@ class World:
         self.logs: list[tuple[int, str, model.Log]] = []
         self.served_ns: dict[str, int] = {}
         self.claimed: dict[tuple[str, int], Host] = {}  # whose claim made each epoch
+        self.adrift: list[tuple[Host, Write, int]] = []  # writes that were lost on their way, with their sending
         self.twins_until_ns = 0  # until then two copies of one supervisor may not know of each other
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
@@ -275,7 +277,7 @@ class World:
                 self._note(f"{host.name} kills {shard} {epoch}: {reason}")
                 self._after(1, 5, lambda: self._die_of(host, shard, epoch))
             case model.Stop(shard, epoch, _):
-                self._after(1, self.stop_ms, lambda: self._die_of(host, shard, epoch))
+                self._after(self.stop_ms / 2, self.stop_ms, lambda: self._die_of(host, shard, epoch))
             case model.Start(shard, epoch, deadline_ns, _):
                 self._start(host, shard, epoch, deadline_ns)
             case model.Extend(shard, epoch, deadline_ns):
@@ -395,7 +397,8 @@ class World:
             host.tried.discard((getattr(write, "shard", ""), getattr(write, "epoch", 0)))
             answer(model.Answered(write, Unknown("refused", unsent=True)))
             return
-        if weather.outage or rng.random() < weather.lost_request:
+        if weather.outage or rng.random() < weather.lost_request + weather.lost_write:
+            self.adrift.append((host, write, sent_ns))
             return
         if rng.random() < weather.throttled:
             answer(model.Answered(write, Unknown("throttled")), 20)
@@ -428,6 +431,13 @@ class World:
                 f"store: {host.name} {type(write).__name__} {getattr(write, 'shard', '')} {epoch} "
                 f"-> {type(outcome).__name__}"
             )
+        return outcome
+
+    def land(self, kind: type[Claim] | type[Renew], number: int) -> Outcome:
+        """A lost write of this kind (0: the first) was only delayed: it lands now, and its answer comes."""
+        host, write, sent_ns = [entry for entry in self.adrift if isinstance(entry[1], kind)][number]
+        outcome = self._apply(host, write, sent_ns)
+        self._feed(host, model.Answered(write, outcome))
         return outcome
 
     def _read(self, host: Host, shard: str) -> None:
