@@ -1,0 +1,49 @@
+"""A measured figure beside its goal, and how a list of them is shown: as a table, and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`goal_max` None: it is shown for comparison only. `load`: runnable processes at the time, by the kernel."""
+
+    name: str
+    value: float
+    unit: str
+    goal_max: float | None = None
+    detail: str = ""
+    load: float = dataclasses.field(default_factory=lambda: os.getloadavg()[0])
+
+    @property
+    def met(self) -> bool:
+        return self.goal_max is None or self.value <= self.goal_max
+
+
+def spread(values: Sequence[float], unit: str) -> str:
+    """`values` as one phrase: median, 99th percentile, highest, and of how many."""
+    ordered = sorted(values)
+    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"median {statistics.median(ordered):.2f}, p99 {p99:.2f}, max {ordered[-1]:.2f} {unit} of {len(ordered)}"
+
+
+HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"
+
+
+def line(figure: Figure) -> str:
+    value = f"{figure.value:.2f} {figure.unit}"
+    goal = "" if figure.goal_max is None else f"{figure.goal_max:g} {figure.unit}"
+    verdict = "" if figure.goal_max is None else "met" if figure.met else "MISS"
+    return f"{figure.name:<58}{value:>12}{goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
+
+
+def write_json(figures: Iterable[Figure], path: Path) -> None:
+    rows = [dataclasses.asdict(figure) | {"met": figure.met} for figure in figures]
+    path.write_text(json.dumps(rows, indent=2) + "\n")

@@ -1,0 +1,288 @@
+"""How quick and how costly real supervisors are: python -m tests.bench.fleet [--json FILE] [--rounds N] [PART ...]
+
+Each part starts real `tenured run` processes against a local feed, on SQLite or on ministack over HTTP. What is timed
+is what the feed and the kernel saw (CLOCK_BOOTTIME), not what the supervisors say, except where a figure is named after
+its log field. The exit code is 1 if a figure misses its goal. The load average stands beside each figure: on a machine
+that is busy with other things the figures are those of that moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from supervisor.demo.feed_process import FeedProcess
+from tests import engines
+from tests.bench.figures import HEAD, Figure, line, spread, write_json
+from tests.process.hand import DynamoHand
+from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
+from tests.wait import until
+from workers.kernel import boottime_ns
+
+SECOND_NS = 1e9
+LEASE_S = 3.0
+ACQUAINTED_S = 2.5  # two polls: each has seen the other in the store
+CHILDREN = 100
+REST_S = 20.0
+AWS = {
+    "AWS_ACCESS_KEY_ID": "bench",
+    "AWS_SECRET_ACCESS_KEY": "bench",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+@contextmanager
+def ministack_table(name: str) -> Iterator[tuple[str, DynamoHand]]:
+    with engines.ministack() as engine:
+        store = engine.url(name)
+        made = tenured("init", "--store", store)
+        assert made.returncode == 0, made.stderr
+        yield store, DynamoHand(engine, name)
+
+
+# --- start ------------------------------------------------------------------------------------------------
+
+
+def start(folder: Path, rounds: int) -> Iterator[Figure]:
+    took_s = []
+    for number in range(rounds):
+        store = f"sqlite:///{folder}/{number}.db"
+        with FeedProcess(folder / f"{number}.jsonl") as feed:
+            began_ns = boottime_ns()
+            with Host(folder / f"a{number}", store, feed.url("a"), shards=16) as host:
+                wait_streaming(feed, host.shards, timeout_s=30)
+                took_s.append((max(each.opened_ns for each in feed.connections()) - began_ns) / SECOND_NS)
+                host.stop()
+    yield Figure(
+        "16 shards on SQLite: start to the last stream", statistics.median(took_s), "s", 3, spread(took_s, "s")
+    )
+
+
+# --- two supervisors --------------------------------------------------------------------------------------
+
+
+class Pair:
+    """Two supervisors, all shards at `busy` from the first round on: the other one waits to take over."""
+
+    def __init__(self, folder: Path, store: str, feed: FeedProcess) -> None:
+        self.feed = feed
+        self.busy, self.idle = (
+            Host(folder / name, store, feed.url(name), shards=8, lease_duration=f"{LEASE_S:g}s") for name in "ab"
+        )
+        self._ready(self.busy)
+        wait_streaming(feed, self.busy.shards, timeout_s=20)
+        self._ready(self.idle)
+        time.sleep(ACQUAINTED_S)
+
+    def _ready(self, host: Host) -> None:
+        before = len(host.log("supervisor.ready")) if (host.folder / "log").exists() else 0
+        host.start()
+        until(lambda: len(host.log("supervisor.ready")) > before, 20, 0.05)
+
+    def turn(self, end: Callable[[Host], None]) -> tuple[Deaths, dict[int, str], dict[str, float]]:
+        """End the busy one: the deaths of its tree, its children's shards, when each shard streamed at the other."""
+        leaving, coming = self.busy, self.idle
+        shards = {leaving.child_pid(shard): shard for shard in leaving.shards}
+        deaths = Deaths(each.pid for each in leaving.tree())
+        end(leaving)
+        wait_streaming(self.feed, leaving.shards, coming.folder.name, 30)
+        opened = {each.shard: float(each.opened_ns) for each in self.feed.connected()}
+        self._ready(leaving)
+        time.sleep(ACQUAINTED_S)
+        self.busy, self.idle = coming, leaving
+        return deaths, shards, opened
+
+    def close(self) -> None:
+        for host in (self.idle, self.busy):
+            host.stop()
+
+
+@contextmanager
+def pair(folder: Path) -> Iterator[Pair]:
+    with ministack_table("bench-pair") as (store, _), FeedProcess(folder / "feed.jsonl") as feed:
+        both = Pair(folder, store, feed)
+        try:
+            yield both
+        finally:
+            both.close()
+
+
+def takeover(folder: Path, rounds: int) -> Iterator[Figure]:
+    failover_s: list[float] = []
+    gone_s: list[float] = []
+    handover_s: list[float] = []
+    with pair(folder) as both:
+        for _ in range(rounds):
+            killed_ns = 0
+
+            def kill(host: Host) -> None:
+                nonlocal killed_ns
+                killed_ns = boottime_ns()
+                host.kill()
+
+            deaths, _, opened = both.turn(kill)
+            gone_s.append((max(deaths.at_ns.values()) - killed_ns) / SECOND_NS)
+            failover_s += [(at_ns - killed_ns) / SECOND_NS for at_ns in opened.values()]
+        for _ in range(rounds):
+            deaths, shards, opened = both.turn(lambda host: host.signal(15))
+            handover_s += [(opened[shard] - deaths.at_ns[pid]) / SECOND_NS for pid, shard in shards.items()]
+        doubles = len(overlaps(both.feed))
+    bound_s = LEASE_S + 1.5
+    yield Figure(
+        "kill -9, T = 3 s: shard streams at the other, worst", max(failover_s), "s", bound_s, spread(failover_s, "s")
+    )
+    yield Figure("shards connected under two epochs at once", doubles, "", 0, f"{2 * rounds} takeovers of 8 shards")
+    yield Figure("kill -9: every process gone, worst", max(gone_s), "s", 1, spread(gone_s, "s"))
+    yield Figure(
+        "planned stop: child dead to stream at the peer, worst", max(handover_s), "s", 1, spread(handover_s, "s")
+    )
+
+
+# --- lost leases ------------------------------------------------------------------------------------------
+
+
+def refusal(folder: Path, rounds: int) -> Iterator[Figure]:
+    with (
+        ministack_table("bench-lost") as (store, hand),
+        FeedProcess(folder / "feed.jsonl") as feed,
+        Host(folder / "a", store, feed.url("a"), shards=16) as host,
+    ):
+        single_s = [took_s for _ in range(rounds) for took_s in _seize(host, feed, hand, together=False)]
+        single_ms = _latencies_ms(host, len(single_s))
+        all_s = [took_s for _ in range(rounds) for took_s in _seize(host, feed, hand, together=True)]
+        all_ms = _latencies_ms(host, len(single_s) + len(all_s))[len(single_ms) :]
+        host.stop()
+    for rows, latency_ms, goal_ms in (("one row", single_ms, 10), ("16 rows in one answer", all_ms, None)):
+        ordered = sorted(latency_ms)
+        detail = spread(ordered, "ms")
+        name = f"refused renewal to child dead, {rows}"
+        yield Figure(f"{name}, median", statistics.median(ordered), "ms", goal_ms, detail)
+        yield Figure(f"{name}, worst", ordered[-1], "ms", 100)
+    dead_s = single_s + all_s
+    yield Figure("row seized to child dead, worst", max(dead_s), "s", LEASE_S / 3 + 0.3, spread(dead_s, "s"))
+
+
+def _seize(host: Host, feed: FeedProcess, hand: DynamoHand, together: bool) -> list[float]:
+    """Seconds from the seizure of each row to the death of its child; one row at a time, or all at once."""
+    wait_streaming(feed, host.shards, timeout_s=30)
+    pids = {shard: host.child_pid(shard) for shard in host.shards}
+    deaths = Deaths(pids.values())
+    seized_ns = {}
+    for shard, pid in pids.items():
+        seized_ns[shard] = boottime_ns()
+        hand.seize(shard, "elsewhere:1:0123456789abcdef")
+        if not together:
+            deaths.wait(pid, 10)
+    return [(deaths.wait(pid, 10) - seized_ns[shard]) / SECOND_NS for shard, pid in pids.items()]
+
+
+def _latencies_ms(host: Host, count: int) -> list[float]:
+    lines = until(lambda: found if len(found := host.log("child.killed", reason="lost")) >= count else [], 5, 0.05)
+    return [each["latency_ms"] for each in lines]
+
+
+# --- many children ----------------------------------------------------------------------------------------
+
+
+def many(folder: Path, _rounds: int) -> Iterator[Figure]:
+    yield from _many(folder / "sqlite", f"sqlite:///{folder}/leases.db", "SQLite", full=True)
+    with ministack_table("bench-many") as (store, _):
+        yield from _many(folder / "ministack", store, "ministack", full=False)
+
+
+def _many(folder: Path, store: str, name: str, full: bool) -> Iterator[Figure]:
+    folder.mkdir()
+    with (
+        FeedProcess(folder / "feed.jsonl", rate=0) as feed,
+        Host(
+            folder / "a", store, feed.url("a"), shards=CHILDREN, lease_duration="10s", supervisor=["capacity = 1000"]
+        ) as host,
+    ):
+        wait_streaming(feed, host.shards, timeout_s=60)
+        if full:
+            yield from _up(host)
+            yield _memory(host)
+        yield from _at_rest(host, name)
+        host.stop()
+
+
+def _up(host: Host) -> Iterator[Figure]:
+    claimed = {each["shard"]: _seconds(each["time"]) for each in host.log("lease.claimed")}
+    opened = {each["shard"]: _seconds(each["time"]) for each in host.log("connection.opened")}
+    each_s = [opened[shard] - claimed[shard] for shard in claimed]
+    whole_s = max(opened.values()) - min(claimed.values())
+    yield Figure(f"{CHILDREN} children: claim to connection, worst", max(each_s), "s", 3, spread(each_s, "s"))
+    paced = f"the claims themselves took {max(claimed.values()) - min(claimed.values()):.2f} s, paced at a first start"
+    yield Figure(f"{CHILDREN} children: first claim to last connection", whole_s, "s", None, paced)
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _memory(host: Host) -> Figure:
+    each_mb = [psutil.Process(pid).memory_full_info().pss / 2**20 for pid in host.child_pids().values()]
+    return Figure("memory of an idle child (PSS), median", statistics.median(each_mb), "MB", 2.5, spread(each_mb, "MB"))
+
+
+def _at_rest(host: Host, store: str) -> Iterator[Figure]:
+    parent = psutil.Process(host.pid)
+    server = parent.children()[0]
+    children = server.children()
+    time.sleep(3)  # what the start left behind is over
+    before, began = [_cpu_s(each) for each in (parent, server, *children)], time.monotonic()
+    time.sleep(REST_S)
+    after, took_s = [_cpu_s(each) for each in (parent, server, *children)], time.monotonic() - began
+    shares = [(later - earlier) / took_s * 100 for earlier, later in zip(before, after, strict=True)]
+    yield Figure(f"CPU of the parent at rest, {CHILDREN} leases, T = 10 s, {store}", shares[0], "%", 3, "of one core")
+    yield Figure(f"CPU of the fork server, {store}", shares[1], "%")
+    yield Figure(f"CPU of all {CHILDREN} children together, {store}", sum(shares[2:]), "%")
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+# --- all of it --------------------------------------------------------------------------------------------
+
+Part = Callable[[Path, int], Iterator[Figure]]
+PARTS: dict[str, Part] = {"start": start, "takeover": takeover, "refusal": refusal, "many": many}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    options = parser.parse_args(arguments)
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+    os.environ.update(AWS)
+    print(HEAD, flush=True)
+    figures = []
+    for name in options.parts or PARTS:
+        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as folder:
+            for figure in PARTS[name](Path(folder), options.rounds):
+                figures.append(figure)
+                print(line(figure), flush=True)
+    if options.json:
+        write_json(figures, options.json)
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
