@@ -67,10 +67,16 @@ class Child:
     """`with Child(task(feed.url)) as child:` starts it; the end of the `with` stops it as a SIGTERM does."""
 
     def __init__(
-        self, task_: Task, handler: type[Handler] | None = None, contexts: dict[str, Any] | None = None
+        self,
+        task_: Task,
+        handler: type[Handler] | None = None,
+        contexts: dict[str, Any] | None = None,
+        stdout_fd: int = 1,
     ) -> None:
+        self._stdout_fd = stdout_fd
         self.task = task_
         self.exit_code: int | None = None
+        self._error: BaseException | None = None
         self.slot = Board.create().slot(0)
         self.words = self.slot.words
         self.words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
@@ -82,8 +88,11 @@ class Child:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        arguments = (self.task, self.slot, self._wakeup, self._handlers, self._contexts, 1)
-        self.exit_code = run(*arguments, log_fd=self._log_fd)
+        arguments = (self.task, self.slot, self._wakeup, self._handlers, self._contexts, self._stdout_fd)
+        try:
+            self.exit_code = run(*arguments, log_fd=self._log_fd)
+        except BaseException as error:
+            self._error = error
 
     def __enter__(self) -> Child:
         self._thread.start()
@@ -99,6 +108,7 @@ class Child:
 
     def wait(self, timeout_s: float = 10) -> int:
         self._thread.join(timeout_s)
+        self._must_not_have_raised()
         assert self.exit_code is not None, f"the child still runs after {timeout_s} s"
         return self.exit_code
 
@@ -118,7 +128,16 @@ class Child:
 
     def word(self, word: int, at_least: int, timeout_s: float = 5) -> int:
         """Wait until a word of the board has reached a value."""
-        return until(lambda: self.words[word] if self.words[word] >= at_least else 0, timeout_s)
+
+        def reached() -> int:
+            self._must_not_have_raised()
+            return self.words[word] if self.words[word] >= at_least else 0
+
+        return until(reached, timeout_s)
+
+    def _must_not_have_raised(self) -> None:
+        if self._error:
+            raise AssertionError("the loop raised an error") from self._error
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

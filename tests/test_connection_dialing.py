@@ -353,6 +353,23 @@ def test_a_certificate_of_a_configured_authority_is_accepted(server_tls: ssl.SSL
     assert feed.close_codes == [1001]
 
 
+def test_what_tls_has_decrypted_already_is_read_without_waiting_for_more(server_tls: ssl.SSLContext) -> None:
+    record, turned = 16_384, threading.Event()
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        for count in range(5, 25):  # the frame ends inside a record, sometimes at the last read of a turn
+            turned.clear()
+            peer.raw(frame(TEXT, b"x" * (count * record + 100)) + frame(TEXT, b"tail"))
+            assert turned.wait(5)
+        peer.serve()
+
+    with Feed(behave, server_tls) as feed, Child(task(feed.url, tls_ca=CERTIFICATE)) as child:
+        for count in range(1, 21):
+            child.word(MESSAGES, 2 * count, timeout_s=2)
+            turned.set()
+
+
 def test_a_certificate_that_nobody_vouches_for_is_a_permanent_refusal(server_tls: ssl.SSLContext) -> None:
     with Feed(good, server_tls) as feed, Child(task(feed.url), contexts={"": tls.context("")}) as child:
         closed = until(lambda: child.log("connection.closed"), 5)[0]

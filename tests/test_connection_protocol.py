@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import selectors
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -17,7 +20,12 @@ from tests.child import Child, lines, process, task
 from tests.feed import BINARY, PING, PONG, TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import BYTES, CONNECTS, DEADLINE, HEARTBEAT, LAST_EVENT, MESSAGES, OPEN, STARTED, WANT, Board
+from workers.connection import READS_PER_TURN, Connection
 from workers.delivery import FENCED
+from workers.dial import Opened
+from workers.session import policy_of
+from workers.spec import StreamSpec
+from workers.target import Target
 
 
 def good(peer: Peer) -> None:
@@ -105,7 +113,7 @@ def violates(peer: Peer, data: bytes) -> None:
         (frame(TEXT, b"\xff\xfe"), 1007),
         (frame(TEXT, b"x", reserved=0x40), 1002),
         (frame(TEXT, b"x", masked=True), 1002),
-        (b"\x82\x7f" + (8 * 1024**3).to_bytes(8, "big") + b"x" * 500_000, 1009),
+        (b"\x82\x7f" + (8 * 1024**3).to_bytes(8, "big") + b"x" * 20_000_000, 1009),
     ],
     ids=["invalid UTF-8", "reserved bit", "masked", "8 GiB announced"],
 )
@@ -174,6 +182,19 @@ def test_a_busy_connection_does_not_starve_a_quiet_one() -> None:
 
     with Feed(behave) as feed, Child(task(feed.url + "/busy", feed.url + "/quiet")):
         until(lambda: feed.texts, 10)
+
+
+def test_a_turn_reads_a_bounded_number_of_times_however_much_there_is() -> None:
+    sock = Mock(spec=socket.socket)
+    sock.recv.side_effect = lambda size: (frame(TEXT, b"x" * 62) * 4096)[:size]
+    home = Mock(policy=policy_of(StreamSpec(stream="s")), message_max_bytes=1_000_000)
+    home.held.return_value = False
+    connection = Connection(0, home)
+    attempt = Mock(outcome=Opened(sock, b"", Target("ws://feed.example")), target=Target("ws://feed.example"))
+    connection._attempt = attempt
+    connection.settle(attempt, 1)
+    connection.ready(selectors.EVENT_READ)
+    assert 1 <= sock.recv.call_count <= READS_PER_TURN
 
 
 # --- a slow consumer ----------------------------------------------------------------------------------------
@@ -291,6 +312,20 @@ def test_a_stop_without_an_open_connection_is_immediate(state: str) -> None:
         begun = time.monotonic()
         assert child.stop() == 0
         assert time.monotonic() - begun < 0.5
+
+
+def test_a_sink_that_fails_ends_the_child_with_a_reason_and_a_close_frame() -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.text("for a full disk")
+        peer.serve()
+
+    with open("/dev/full", "wb", buffering=0) as full, Feed(behave) as feed:
+        with Child(task(feed.url, sink="stdout"), stdout_fd=full.fileno()) as child:
+            assert child.wait() == 1
+        assert "No space left on device" in child.log("child.failed")[0]["reason"]
+        assert len(child.log("child.failed")) == 1
+        assert feed.close_codes == [1001]
 
 
 def test_nothing_is_delivered_after_the_deadline(tmp_path: Path) -> None:
