@@ -39,9 +39,7 @@ def disturb(world: World, fault: str) -> None:
     elif fault == "outage":
         world.weather = Weather(outage=True)
     elif fault == "storm":
-        chances = {
-            name: rng.choice((0.0, 0.1, 0.4)) for name in Weather.__slots__ if name not in ("outage", "reads_fail")
-        }
+        chances = {name: rng.choice((0.0, 0.1, 0.4)) for name in Weather.__slots__ if name != "outage"}
         world.weather = Weather(**chances)
     elif fault == "calm":
         world.weather = Weather()

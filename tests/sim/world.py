@@ -33,13 +33,13 @@ class Weather:
 
     lost_request: float = 0.0
     lost_write: float = 0.0  # reads go through
-    lost_answer: float = 0.0
+    lost_read: float = 0.0
+    lost_answer: float = 0.0  # of a write, which was applied
     late_request: float = 0.0  # lands after the caller stopped waiting
     late_answer: float = 0.0  # done in time, but the answer comes after the caller stopped waiting; reads too
     unsent: float = 0.0  # the connection is refused: the write certainly did nothing
     repeated: float = 0.0  # a proxy sends it twice; the second answer is what arrives
     throttled: float = 0.0
-    reads_fail: bool = False
     outage: bool = False
 
 
@@ -105,6 +105,7 @@ class World:
         self.wall_ms = 1_800_000_000_000
         self.store = ModelStore()
         self.weather = Weather()
+        self.kernel_timers = True  # False: nothing but the supervisor ends a child at its deadline
         self.stop_ms = 300.0  # the longest that a child takes to end when asked to
         self.hosts: list[Host] = []
         self.history: deque[str] = deque(maxlen=200)
@@ -290,7 +291,9 @@ class World:
             case model.Renewals(writes):
                 assert len({write.shard for write in writes}) == len(writes), self.report("a row twice in a batch")
                 for write in writes:
-                    assert write.shard in host.children, self.report(f"{write.shard} renewed without a child")
+                    child = host.children.get(write.shard)
+                    vouched = child is not None and self._beats(host, child)
+                    assert vouched, self.report(f"{write.shard} is renewed for a child that does not live")
                     self._send(host, write)
             case model.Apply(write):
                 if isinstance(write, Release):
@@ -313,6 +316,9 @@ class World:
             case model.Exit(code, reason):
                 self._note(f"{host.name} exits {code}: {reason}")
                 host.exit_code = code
+
+    def _beats(self, host: Host, child: Child) -> bool:
+        return child.hung_ns is None or host.clock(self.now_ns) < child.hung_ns + self.rules.hang_ns
 
     def _children(self, shard: str) -> list[tuple[Host, Child]]:
         return [(host, host.children[shard]) for host in self.hosts if shard in host.children]
@@ -343,7 +349,9 @@ class World:
         real_ns = int((deadline_ns - host.offset_ns) / host.rate) + 1
 
         def fire() -> None:
-            if host.children.get(child.shard) is child and child.deadline_ns == deadline_ns:
+            alive = host.children.get(child.shard) is child and child.deadline_ns == deadline_ns
+            if alive and self.kernel_timers:
+                self.kills.append((self.now_ns, host.name, child.shard, child.epoch, "timer"))
                 self._note(f"{host.name} timer ends {child.shard} {child.epoch}")
                 self._die(host, child)
 
@@ -433,11 +441,12 @@ class World:
             )
         return outcome
 
-    def land(self, kind: type[Claim] | type[Renew], number: int) -> Outcome:
-        """A lost write of this kind (0: the first) was only delayed: it lands now, and its answer comes."""
+    def land(self, kind: type[Claim] | type[Renew], number: int, answered: bool = True) -> Outcome:
+        """A lost write of this kind (0: the first) was only delayed: it lands now, and its answer may come."""
         host, write, sent_ns = [entry for entry in self.adrift if isinstance(entry[1], kind)][number]
         outcome = self._apply(host, write, sent_ns)
-        self._feed(host, model.Answered(write, outcome))
+        if answered:
+            self._feed(host, model.Answered(write, outcome))
         return outcome
 
     def _read(self, host: Host, shard: str) -> None:
@@ -471,7 +480,7 @@ class World:
 
     def _lost(self, host: Host) -> bool:
         weather = self._weather(host)
-        return weather.outage or weather.reads_fail or self.rng.random() < weather.lost_request + weather.lost_answer
+        return weather.outage or self.rng.random() < weather.lost_request + weather.lost_read
 
     # --- what must hold -----------------------------------------------------------------------------------
 

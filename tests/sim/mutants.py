@@ -1,0 +1,345 @@
+"""Deliberate breaks of the protocol's rules, each of which the simulation must notice.
+
+A mutant replaces one text in one file of the core. `caught_by` is part of the name of the tests that must fail then: a
+rule that no simulated fleet can break the code on is either not needed or not tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RANDOM = "random_faults"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    file: str
+    old: str
+    new: str
+    caught_by: str = RANDOM
+
+
+MUTANTS = (
+    Mutant(
+        "the deadline counts from the answer",
+        "lease.py",
+        "deadline_ns = max(phase.deadline_ns, deadline_of(tenure, turn))",
+        "deadline_ns = max(phase.deadline_ns, turn.ns + tenure.duration_ns - turn.rules.margin_ns)",
+    ),
+    Mutant(
+        "the first deadline counts from the answer of the claim",
+        "claim.py",
+        "tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)",
+        "tenure = begin(phase.claim, row, turn.ns, turn.ns)",
+    ),
+    Mutant(
+        "the deadline counts from the last attempt, applied or not",
+        "tenure.py",
+        "return self.attempts[0]",
+        "return self.attempts[-1]",
+    ),
+    Mutant(
+        "the deadline has no margin",
+        "lease.py",
+        "return tenure.expires_ns - turn.rules.margin_ns",
+        "return tenure.expires_ns",
+    ),
+    Mutant(
+        "nothing is killed at the deadline",
+        "lease.py",
+        "elif turn.ns >= held.deadline_ns:",
+        "elif turn.ns >= held.deadline_ns + SECOND:",
+        "an_outage_fences_at_the_deadline",
+    ),
+    Mutant(
+        "an unknown renewal is fenced at once",
+        "lease.py",
+        "elif turn.ns >= held.deadline_ns:",
+        "elif held.cause or turn.ns >= held.deadline_ns:",
+        "throttling_shorter_than_the_slack",
+    ),
+    Mutant(
+        "hold does not move the deadline",
+        "lease.py",
+        'if policy == "hold" and held.cause and turn.ns >= nearly_ns:',
+        "if False:",
+        "outage_policy_hold",
+    ),
+    Mutant(
+        "a release before the death",
+        "lease.py",
+        "        turn.out.append(Stop(shard.name, held.tenure.epoch, reason))\n",
+        "        turn.out.append(Stop(shard.name, held.tenure.epoch, reason))\n"
+        "        return release(shard, turn, held.tenure, reason)\n",
+    ),
+    Mutant(
+        "a crash releases without a restart of its own",
+        "lease.py",
+        "    if len(crashes) >= turn.rules.crash_limit or start_ns >= deadline_of(tenure, turn):",
+        "    if True:",
+        "crashed_child_restarts_where_it_was",
+    ),
+    Mutant(
+        "a hung child is renewed",
+        "lease.py",
+        'return held.stage != "killing" and report is not None and turn.ns < report.heartbeat_ns + turn.rules.hang_ns',
+        "return True",
+        "a_child_that_hangs_is_not_renewed",
+    ),
+    Mutant(
+        "a claim without the beat",
+        "claim.py",
+        "        beat_low=tenure.applied.beat if tenure else row.beat,\n"
+        "        beat_high=tenure.beat_tried if tenure else row.beat,\n",
+        "        beat_low=0,\n        beat_high=2**60,\n",
+        "beats_the_claim",
+    ),
+    Mutant(
+        "an own claim without the range of beats",
+        "claim.py",
+        "beat_high=tenure.beat_tried if tenure else row.beat",
+        "beat_high=tenure.applied.beat if tenure else row.beat",
+        "restart_after_lost_answers",
+    ),
+    Mutant(
+        "a renewal without the range of beats",
+        "lease.py",
+        "beat_low=tenure.applied.beat,",
+        "beat_low=tenure.beat_tried,",
+        "throttling_shorter_than_the_slack",
+    ),
+    Mutant(
+        "a renewal whatever the beat",
+        "lease.py",
+        "        beat_high=tenure.beat_tried,\n",
+        "        beat_high=2**60,\n",
+        "writes_that_land_after_newer_ones",
+    ),
+    Mutant(
+        "a beat that is not above the last one tried",
+        "lease.py",
+        "beat = tenure.beat_tried + 1",
+        "beat = tenure.applied.beat + 1",
+    ),
+    Mutant(
+        "an epoch above the highest seen, but not above the highest tried",
+        "claim.py",
+        "epoch = 1 + max(row.epoch, shard.seen, shard.tried)",
+        "epoch = 1 + max(row.epoch, shard.seen)",
+        "late_answer_starts_no_child",
+    ),
+    Mutant(
+        "an epoch above the row's alone",
+        "claim.py",
+        "epoch = 1 + max(row.epoch, shard.seen, shard.tried)",
+        "epoch = 1 + row.epoch",
+        "restored_to_an_older_free_state",
+    ),
+    Mutant(
+        "an own claim without its checkpoint",
+        "claim.py",
+        "checkpoint=tenure.checkpoint if tenure else None,",
+        "checkpoint=None,",
+    ),
+    Mutant(
+        "a release without its checkpoint",
+        "lease.py",
+        "        checkpoint=tenure.checkpoint,\n        at=turn.now.unix_ms,\n    )\n    turn.out.append(Apply(write))",
+        "        checkpoint=None,\n        at=turn.now.unix_ms,\n    )\n    turn.out.append(Apply(write))",
+    ),
+    Mutant(
+        "the last words of a child are not heard",
+        "lease.py",
+        "tenure = replace(phase.tenure, checkpoint=checkpoint or phase.tenure.checkpoint)",
+        "tenure = phase.tenure",
+    ),
+    Mutant(
+        "any refusal of a renewal is a loss",
+        "lease.py",
+        'return lose(shard, turn, f"the row does not parse: {bad}") if bad else learn(shard, turn, row)',
+        'return lose(shard, turn, "refused")',
+        "a_proxy_sends_twice",
+    ),
+    Mutant(
+        "the refusal of a superseded attempt is a loss",
+        "tenure.py",
+        "    if any(attempt.nonce == row.nonce for attempt in tenure.attempts):",
+        "    if tenure.attempts[-1].nonce == row.nonce:",
+        "writes_that_land_after_newer_ones",
+    ),
+    Mutant(
+        "old news are taken for a second copy",
+        "tenure.py",
+        "if row.beat >= tenure.applied.beat:",
+        "if True:",
+        "answers_that_come_late",
+    ),
+    Mutant(
+        "a second copy is not noticed",
+        "tenure.py",
+        "if row.beat >= tenure.applied.beat:",
+        "if False:",
+        "two_copies_of_one_machine",
+    ),
+    Mutant(
+        "a second copy keeps the id",
+        "lease.py",
+        "            turn.copied = reason\n",
+        "",
+        "two_copies_of_one_machine",
+    ),
+    Mutant(
+        "a change of id forgets the member row",
+        "leaseset.py",
+        "member = replace(state.member, id=me) if state.member else None",
+        "member = None",
+        "finds_out_while_it_drains",
+    ),
+    Mutant(
+        "a snapshot older than the claim is taken as loss",
+        "poll.py",
+        "case Held(tenure) | Vacant(tenure) | Releasing(tenure) if asked_ns > tenure.answered_ns:",
+        "case Held(tenure) | Vacant(tenure) | Releasing(tenure):",
+    ),
+    Mutant(
+        "a snapshot never shows a loss",
+        "poll.py",
+        "case Held(tenure) | Vacant(tenure) | Releasing(tenure) if asked_ns > tenure.answered_ns:",
+        "case Held(tenure) | Vacant(tenure) | Releasing(tenure) if False:",
+        "row_deleted_is_noticed_by_the_next_snapshot",
+    ),
+    Mutant(
+        "the child of a lost lease is not killed at once",
+        "lease.py",
+        '        turn.out.append(Kill(shard.name, epoch, "lost"))\n',
+        "",
+        "a_deleted_row_kills_its_child",
+    ),
+    Mutant(
+        "a late answer starts a child for an older epoch",
+        "claim.py",
+        "if not isinstance(phase, Claiming) or phase.claim.nonce != claim.nonce:",
+        "if not isinstance(phase, Claiming):",
+        "late_answer_starts_no_child",
+    ),
+    Mutant(
+        "a child is started however little validity is left",
+        "claim.py",
+        "if deadline_ns - turn.ns < turn.rules.renew_every_ns:",
+        "if False:",
+    ),
+    Mutant(
+        "a claim that was applied late is never recognised",
+        "claim.py",
+        "    return _stray(shard, me, row) is not None",
+        "    return False",
+        "applied_late_is_taken_at_the_next_snapshot",
+    ),
+    Mutant(
+        "an unknown renewal is taken as refused",
+        "lease.py",
+        "        case Unknown(cause):\n            if",
+        '        case Unknown(cause):\n            return lose(shard, turn, "unknown")\n            if',
+        "answers_that_are_lost",
+    ),
+    Mutant(
+        "an unknown renewal is taken as applied",
+        "lease.py",
+        "        case Unknown(cause):\n            if",
+        "        case Unknown(cause):\n"
+        "            return _advance(shard, turn, prove(phase.tenure, write.nonce))\n            if",
+    ),
+    Mutant(
+        "an unknown claim is taken as applied",
+        "claim.py",
+        "            return _doubt(shard, turn, phase, cause)\n        case _:",
+        "            return _win(shard, turn, phase, phase.tenure.row if phase.tenure else Lease(shard.name, turn.me, "
+        'claim.epoch, 0, claim.nonce, claim.duration_ms, history=("1 x 1 x",)))\n        case _:',
+    ),
+    Mutant(
+        "an unknown claim is taken as refused",
+        "claim.py",
+        "            return _doubt(shard, turn, phase, cause)\n        case _:",
+        '            return _give_up(shard, turn, phase, "unknown")\n        case _:',
+        "a_claim_whose_answer_is_lost_is_settled",
+    ),
+    Mutant(
+        "an unknown release is not sent again",
+        "lease.py",
+        "    if isinstance(outcome, Unknown):\n        retry_ns",
+        "    if False:\n        retry_ns",
+        "a_release_that_got_lost_is_sent_again",
+    ),
+    Mutant(
+        "a missing row is created at once",
+        "watch.py",
+        "return since_ns is not None and (at_once or watch.alone or now_ns >= since_ns + watch.longest_ns)",
+        "return since_ns is not None",
+        "deleted_while_its_owner_is_cut_off",
+    ),
+    Mutant(
+        "the clock of a missing row bridges an outage",
+        "watch.py",
+        "bridged = watch.missing if now_ns - watch.seen_ns <= gap_max_ns else {}",
+        "bridged = watch.missing",
+        "missing_before_and_after_an_outage",
+    ),
+    Mutant(
+        "a clock is kept across a missing row",
+        "watch.py",
+        "    return Watch(\n        leases=leases,",
+        "    return Watch(\n        leases={**watch.leases, **leases},",
+        "missing_in_between",
+    ),
+    Mutant(
+        "a restored free row is claimed at once",
+        "watch.py",
+        "if row.owner is None and row.epoch >= seen:",
+        "if row.owner is None:",
+        "restored_to_an_older_free_state",
+    ),
+    Mutant(
+        "a lease is taken before it has expired",
+        "watch.py",
+        "now_ns >= sighting.since_ns + duration_ns",
+        "now_ns >= sighting.since_ns + duration_ns // 2",
+    ),
+    Mutant(
+        "a lease is taken although it was renewed",
+        "watch.py",
+        "sighting.mark == row.triple and now_ns",
+        "now_ns",
+        "renewed_at_the_last_moment",
+    ),
+    Mutant(
+        "a failed snapshot counts as one of no rows",
+        "leaseset.py",
+        "        case SnapshotFailed(cause) | ProofFailed(cause):\n",
+        '        case SnapshotFailed(cause) if state.stage == "active":\n'
+        "            state = poll.snapshotted(state, turn, Snapshot({}, {}, {}), turn.ns)\n"
+        "        case SnapshotFailed(cause) | ProofFailed(cause):\n",
+        "a_failed_snapshot",
+    ),
+    Mutant(
+        "the drain does not wait for its mark",
+        "drain.py",
+        "if drain.marked_ns is None and not drain.stopping:",
+        "if drain.marked_ns is None and not drain.stopping and state.stage == 'never':",
+        "out_of_the_membership",
+    ),
+    Mutant(
+        "peers of a draining supervisor wait for the next snapshot",
+        "poll.py",
+        "leaving = {row.shard for row in others if row.owner in draining}",
+        "leaving: set[str] = set()",
+        "slow_to_stop",
+    ),
+    Mutant(
+        "crash counts are forgotten",
+        "restart.py",
+        "return (*recent, now_ns)[-CRASHES_MAX:]",
+        "return (now_ns,)",
+        "at_most_sixteen_times",
+    ),
+)
