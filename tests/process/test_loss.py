@@ -175,7 +175,6 @@ def test_a_refusal_without_its_row_is_followed_by_a_read_of_it(settled: Site) ->
         if is_bare_refusal(refused):
             reads = [each for each in since[index:] if each.operation == "GetItem" and shard.encode() in each.body]
             assert reads, f"{refused.operation} was refused without a row and nobody read it"
-    site.again(shard, epoch + 1, LEASE_S + 10)
 
 
 def is_bare_refusal(seen: Seen) -> bool:
