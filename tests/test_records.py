@@ -1,0 +1,166 @@
+"""Rows are untrusted and either parse or say why not; folded names unfold; histories stay short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.records import (
+    HISTORY_MAX,
+    RANGE_MAX,
+    BadRow,
+    Lease,
+    Member,
+    after_claim,
+    compact,
+    expand,
+    history_after,
+    lease_from,
+    member_from,
+    snapshot_from,
+)
+from tests.core import ME, OTHER, claim, lease
+
+LEASE = {"lease": "s/0", "owner": OTHER, "epoch": 7, "beat": 3, "nonce": "n", "duration_ms": 10_000}
+MEMBER = {
+    "lease": f"@{OTHER}",
+    "fleet": "f",
+    "state": "active",
+    "beat": 1,
+    "nonce": "n",
+    "duration_ms": 10_000,
+    "capacity": 5,
+    "shards": ["s/0-3"],
+}
+ATTRIBUTES = sorted({*LEASE, *MEMBER, *Lease.__slots__, *Member.__slots__} - {"shard", "id"})
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4)
+VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=3), SCALARS, max_size=2)
+CHANGES = st.dictionaries(st.sampled_from(ATTRIBUTES), VALUES, max_size=6)
+
+
+@given(CHANGES)
+def test_a_lease_row_of_any_content_parses_or_is_a_bad_row(changes: dict[str, Any]) -> None:
+    try:
+        row = lease_from({**LEASE, **changes})
+    except BadRow:
+        return
+    assert row.epoch >= 1
+    assert row.beat >= 0
+    assert row.duration_ms >= 1000
+    assert row.owner is None or row.owner
+    assert isinstance(row.paused, bool)
+    assert all(isinstance(entry, str) for entry in row.history)
+
+
+@given(CHANGES)
+def test_a_member_row_of_any_content_parses_or_is_a_bad_row(changes: dict[str, Any]) -> None:
+    try:
+        row = member_from({**MEMBER, **changes})
+    except BadRow:
+        return
+    assert row.state in ("active", "draining")
+    assert row.capacity >= 0
+    assert row.duration_ms >= 1000
+    assert row.id
+
+
+@given(st.lists(CHANGES, max_size=5))
+def test_a_snapshot_of_any_rows_is_made_and_names_those_that_do_not_parse(rows: list[dict[str, Any]]) -> None:
+    made = snapshot_from([*rows, LEASE | {"lease": "good"}])
+    assert set(made.leases) & set(made.bad) == set()
+    assert made.leases["good"].owner == OTHER
+    assert all(made.bad.values())
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "says"),
+    [
+        ("duration_ms", 999, "duration_ms is 999, expected a whole number of at least 1000"),
+        ("epoch", 0, "epoch is 0"),
+        ("epoch", True, "epoch is True"),
+        ("beat", -1, "beat is -1"),
+        ("beat", 2**63, "beat is 9223372036854775808"),
+        ("owner", "", "owner is empty"),
+        ("paused", "yes", "paused is 'yes'"),
+        ("policy", "pray", "policy is 'pray', expected one of fence, hold"),
+        ("history", ["a", 1], "history is"),
+        ("lease", "@member", "'@member' is not the name of a shard"),
+    ],
+)
+def test_a_bad_row_says_which_attribute_and_what_would_be_right(attribute: str, value: object, says: str) -> None:
+    with pytest.raises(BadRow) as caught:
+        lease_from({**LEASE, attribute: value})
+    assert says in str(caught.value)
+
+
+def test_rows_of_members_and_shards_are_told_apart_by_their_key() -> None:
+    made = snapshot_from([LEASE, MEMBER, {"lease": "@x"}, {"lease": None}, {}])
+    assert set(made.leases) == {"s/0"}
+    assert set(made.members) == {OTHER}
+    assert set(made.bad) == {"@x", "None"}
+
+
+# --- what a row becomes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_claim_keeps_the_checkpoint_that_it_does_not_bring_and_the_wish_only_if_told(keep: bool) -> None:
+    row = after_claim(lease(checkpoint="old", move="any", open=3, quiet_ms=5), claim(keep_move=keep))
+    assert (row.owner, row.epoch, row.beat, row.checkpoint) == (ME, 8, 0, "old")
+    assert row.move == ("any" if keep else None)
+    assert (row.open, row.quiet_ms) == (0, None)
+    assert after_claim(lease(checkpoint="old"), claim(checkpoint="new")).checkpoint == "new"
+
+
+# --- history ----------------------------------------------------------------------------------------------
+
+
+def test_restarts_by_one_owner_coalesce_and_erase_nothing() -> None:
+    history = history_after((), 5, OTHER, 1_000_000, "claimed")
+    for epoch in range(6, 100):
+        history = history_after(history, epoch, ME, epoch * 1000, "restart")
+    assert history == ("5 bbbbbbbb 1000 claimed", "99 aaaaaaaa 99 restart x94")
+    history = history_after(history, 100, OTHER, 100_000, "restart")
+    assert history[-1] == "100 bbbbbbbb 100 restart"
+
+
+@given(st.lists(st.text(max_size=12), max_size=HISTORY_MAX + 3), st.sampled_from(["restart", "claimed"]))
+def test_a_history_of_any_content_stays_short_and_ends_with_the_change(garbage: list[str], reason: str) -> None:
+    history = history_after(tuple(garbage), 7, ME, 1_000, reason)
+    assert len(history) <= max(HISTORY_MAX, len(garbage))
+    assert history[-1].startswith(f"7 aaaaaaaa 1 {reason}")
+
+
+# --- folded names -----------------------------------------------------------------------------------------
+
+NAMES = st.builds(
+    lambda stream, index: f"{stream}/{index}" if index else stream,
+    st.sampled_from(["trades", "a.b", "x-1"]),
+    st.just("") | st.integers(0, 10**10).map(str) | st.sampled_from(["eu", "us", "007", "00"]),
+)
+
+
+@given(st.lists(NAMES, unique=True))
+def test_folded_names_unfold_to_the_same_names_in_the_same_order(names: list[str]) -> None:
+    assert expand(compact(tuple(names))) == tuple(names)
+
+
+@pytest.mark.parametrize("low", [0, 9_999_995, 99_999_995, 999_999_995])
+def test_ranges_of_any_length_of_index_unfold(low: int) -> None:
+    names = tuple(f"s/{number}" for number in range(low, low + 10))
+    folded = compact(names)
+    assert expand(folded) == names
+    assert len(folded) <= 7
+
+
+def test_consecutive_numbers_fold_to_one_text() -> None:
+    assert compact(("t/0", "t/1", "t/2", "chat", "t/4")) == ("t/0-2", "chat", "t/4")
+
+
+def test_a_row_cannot_make_us_build_endless_names() -> None:
+    hostile = ("x/0-999999999", *(f"y/0-{RANGE_MAX - 1}" for _ in range(50)))
+    assert len(expand(hostile)) < RANGE_MAX + len(hostile)
+    assert expand(("x/5-3",)) == ("x/5-3",)
