@@ -1,0 +1,172 @@
+"""Expiry by observation: what starts, keeps and clears a clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.watch import Watch, claimable, creatable, live, next_expiry, observe
+from tests.core import ME, OTHER, free, lease, member, ns, snapshot
+
+GAP_NS = ns(5) - ns(0)
+NEW = Watch(longest_ns=ns(10) - ns(0))
+
+
+def saw(watch: Watch, seconds: float, *rows: Lease | Member, bad: dict[str, str] | None = None) -> Watch:
+    return observe(watch, snapshot(*rows, bad=bad), ["s/0", "s/1"], ME, ns(seconds), GAP_NS)
+
+
+def watched(*seen: tuple[float, Lease | None]) -> Watch:
+    watch = NEW
+    for seconds, row in seen:
+        watch = saw(watch, seconds, *([row] if row else []))
+    return watch
+
+
+# --- leases -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "may"), [(0, False), (9.999, False), (10, True), (1000, True)])
+def test_a_lease_may_be_claimed_once_it_was_seen_unchanged_for_its_own_duration(seconds: float, may: bool) -> None:
+    assert claimable(watched((0, lease())), lease(), 7, ns(seconds)) is may
+
+
+@pytest.mark.parametrize("change", [{"beat": 4}, {"epoch": 8}, {"owner": ME}])
+def test_any_change_of_owner_epoch_or_beat_starts_the_clock_anew(change: dict[str, object]) -> None:
+    row = lease(**change)
+    watch = watched((0, lease()), (9, row))
+    assert not claimable(watch, row, 8, ns(18.9))
+    assert claimable(watch, row, 8, ns(19))
+
+
+def test_a_row_as_just_read_must_be_the_one_that_was_watched() -> None:
+    assert not claimable(watched((0, lease())), lease(beat=4), 7, ns(1000))
+    assert not claimable(NEW, lease(), 7, ns(1000))
+
+
+def test_the_row_promises_the_duration_not_our_configuration() -> None:
+    row = lease(duration_ms=60_000)
+    assert not claimable(watched((0, row)), row, 7, ns(59))
+    assert claimable(watched((0, row)), row, 7, ns(60))
+
+
+def test_a_duration_that_grew_under_the_same_beat_counts() -> None:
+    watch = watched((0, lease()), (5, lease(duration_ms=20_000)))
+    assert not claimable(watch, lease(), 7, ns(19))
+    assert not claimable(watched((0, lease())), lease(duration_ms=30_000), 7, ns(29))
+
+
+def test_a_row_seen_missing_loses_its_clock() -> None:
+    watch = watched((0, lease()), (1, None), (2, lease()))
+    assert not claimable(watch, lease(), 7, ns(11.9))
+    assert claimable(watch, lease(), 7, ns(12))
+
+
+def test_a_row_that_does_not_parse_loses_its_clock_and_is_not_missing() -> None:
+    watch = saw(saw(NEW, 0, lease()), 1, bad={"s/0": "epoch is 0"})
+    assert "s/0" not in watch.missing
+    assert not claimable(saw(watch, 2, lease()), lease(), 7, ns(11))
+
+
+def test_a_free_row_may_be_claimed_at_once_unless_it_is_older_than_one_that_we_saw() -> None:
+    assert claimable(watched((0, free())), free(), 7, ns(0))
+    restored = free(epoch=6)
+    watch = watched((0, lease()), (3, restored))
+    assert not claimable(watch, restored, 7, ns(12.9))
+    assert claimable(watch, restored, 7, ns(13))
+
+
+@pytest.mark.parametrize("row", [free(paused=True), lease(paused=True)])
+def test_a_paused_row_is_never_claimed(row: Lease) -> None:
+    assert not claimable(watched((0, row)), row, 7, ns(1000))
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 4), st.integers(0, 3)), min_size=1, max_size=20))
+def test_no_row_is_claimed_within_its_duration_of_its_last_change(steps: list[tuple[float, int]]) -> None:
+    """Observers that see only some of the beats never expire a lease too early."""
+    watch, seconds, changed_s, beat = NEW, 0.0, 0.0, 0
+    for pause_s, beats in steps:
+        seconds += pause_s
+        if beats:
+            beat += beats
+            changed_s = seconds
+        row = lease(beat=beat)
+        watch = saw(watch, seconds, row)
+        assert not claimable(watch, row, 7, ns(seconds)) or seconds - changed_s >= 10
+
+
+# --- missing rows -----------------------------------------------------------------------------------------
+
+
+def test_a_supervisor_that_never_saw_anybody_creates_rows_at_once() -> None:
+    watch = saw(NEW, 0, member(ME))
+    assert watch.alone
+    assert creatable(watch, "s/0", ns(0), False)
+    assert not creatable(watch, "t/0", ns(0), False), "only what is configured"
+
+
+@pytest.mark.parametrize("other", [lease(shard="elsewhere"), member(OTHER)])
+def test_whoever_saw_another_member_or_a_lease_waits_until_a_deleted_rows_child_must_be_dead(
+    other: Lease | Member,
+) -> None:
+    watch = saw(NEW, 0, other)
+    for second in range(1, 10):
+        watch = saw(watch, second)
+        assert not creatable(watch, "s/0", ns(second), False)
+    assert creatable(saw(watch, 10), "s/0", ns(10), False)
+    assert creatable(watch, "s/0", ns(1), True), "nobody was there a moment ago"
+
+
+def test_the_wait_for_a_missing_row_is_the_longest_duration_ever_seen() -> None:
+    watch = saw(saw(NEW, 0, lease(shard="x", duration_ms=30_000)), 1)
+    for second in range(2, 31):
+        watch = saw(watch, second)
+        assert creatable(watch, "s/0", ns(second), False) is (second >= 30)
+
+
+def test_the_clock_of_a_missing_row_bridges_no_gap_between_snapshots() -> None:
+    watch = saw(saw(NEW, 0, member(OTHER)), 6)
+    assert not creatable(watch, "s/0", ns(6), False)
+    for second in range(7, 16):
+        watch = saw(watch, second)
+        assert not creatable(watch, "s/0", ns(second), False)
+    assert creatable(saw(watch, 16), "s/0", ns(16), False)
+
+
+def test_a_missing_row_that_came_back_is_not_missing() -> None:
+    assert watched((0, None), (1, lease())).missing.keys() == {"s/1"}
+
+
+def test_a_bad_row_means_that_we_are_not_alone() -> None:
+    watch = saw(NEW, 0, bad={"s/0": "epoch is 0"})
+    assert not watch.alone
+    assert not creatable(watch, "s/1", ns(0), False), "our own duration is the least that we wait"
+
+
+# --- members and the next look ----------------------------------------------------------------------------
+
+
+def test_a_member_is_live_while_its_row_moves_within_its_duration() -> None:
+    watch = saw(NEW, 0, member())
+    assert live(watch, snapshot(member()), ns(9.9)) == [member()]
+    assert live(watch, snapshot(member()), ns(10)) == []
+    moved = member(beat=1)
+    assert live(saw(watch, 20, moved), snapshot(moved), ns(20)) == [moved]
+
+
+def test_the_next_look_is_due_at_the_earliest_expiry_still_to_come() -> None:
+    watch = saw(saw(NEW, 0, lease(), member()), 3, lease(beat=4), member())
+    assert next_expiry(watch, ["s/0", "s/1"], ns(3)) == ns(10), "of the member and the missing row"
+    assert next_expiry(watch, ["s/0"], ns(10)) == ns(13)
+    assert next_expiry(watch, ["s/0"], ns(13)) is None
+
+
+def test_what_was_observed_is_a_value_that_later_snapshots_do_not_change() -> None:
+    first = saw(NEW, 0, lease())
+    copy = replace(first, leases=dict(first.leases))
+    observe(first, Snapshot({}, {}, {}), ["s/0"], ME, ns(1), GAP_NS)
+    assert first == copy
