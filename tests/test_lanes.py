@@ -123,3 +123,33 @@ def test_a_call_is_never_made_after_its_deadline_has_passed_in_the_queue(bench: 
     for name in holding:
         bench.result(name)
     assert "queued" not in bench.made
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), UnicodeDecodeError("u", b"", 0, 1, "x")]
+)
+def test_no_exception_of_any_kind_ends_a_thread(bench: Bench, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    for number in range(5):
+        bench.call(str(number), fail, timeout_s=5)
+    assert [bench.result(str(number)) for number in range(5)] == [Raised(error)] * 5
+    bench.call("after", lambda: 1, timeout_s=5)
+    assert bench.result("after") == 1
+    assert bench.lane.stuck == 0
+
+
+def test_a_closed_lane_forgets_what_waits_and_breaks_nothing_in_the_loop(bench: Bench) -> None:
+    complaints: list[object] = []
+    bench.loop.set_exception_handler(lambda _loop, context: complaints.append(context))
+    for number in range(2):
+        bench.call(f"hold {number}", lambda: bench.released.wait(10), timeout_s=10)
+    bench.until(lambda: len(bench.made) == 2)
+    bench.call("waiting", lambda: 1)
+    bench.lane.close()
+    bench.call("too late", lambda: 1)
+    assert bench.result("too late") == Late(unsent=True)
+    assert "waiting" not in bench.results
+    assert bench.made == ["hold 0", "hold 1"]
+    assert complaints == []
