@@ -69,7 +69,7 @@ def _mark(state: State, turn: Turn, drain: Drain) -> State:
         isinstance(shard.phase, Claiming) and shard.phase.unknown_ns is None for shard in state.shards.values()
     )
     if overdue:
-        return replace(state, drain=replace(drain, marked_ns=turn.ns))
+        return advance(replace(state, drain=replace(drain, marked_ns=turn.ns)), turn)
     if settling or (state.member and state.member.state == "draining"):
         return state
     member = member_row(state, turn.now.nonce("member"), turn.now.unix_ms, draining=True)
