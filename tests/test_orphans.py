@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 
+import pytest
+
 from supervisor.orphans import GRACE_NS, Undertaker
+
+
+@pytest.fixture(autouse=True)
+def no_other_dead() -> None:
+    """What other tests in this process left dead would be counted too."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
+            pass
 
 
 def _ended(*, session: bool) -> subprocess.Popen[bytes]:
