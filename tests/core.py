@@ -12,7 +12,7 @@ from supervisor.model import SECOND, Effects, Moment, Report, ShardRule
 from supervisor.phases import Claiming, Held, Phase, Shard, Turn
 from supervisor.records import Claim, Lease, Member, Snapshot
 from supervisor.tenure import Tenure, begin
-from tests.sim.world import rules
+from tests.sim.parts import rules
 
 ME = "here:1:aaaaaaaa"
 OTHER = "there:2:bbbbbbbb"

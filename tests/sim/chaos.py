@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.model import SECOND
-from tests.sim.world import Weather, World
+from tests.sim.parts import Weather
+from tests.sim.world import World
 
 FAULTS = (
     "crash", "pause", "resume", "stop", "join", "crash_child", "hang_child", "outage", "storm", "calm", "delete_row",
@@ -73,3 +74,10 @@ def recover(world: World) -> None:
     assert world.run(bound_s, until=lambda: world.served() == everything), world.report(
         f"not served again: {sorted(everything - world.served())}"
     )
+
+
+def settled(world: World, seconds: float = 30) -> World:
+    """The world once every shard is served."""
+    everything = set(world.rules.shards)
+    assert world.run(seconds, until=lambda: world.served() == everything), world.report("not all are served")
+    return world

@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.sim import laws
 from tests.sim.chaos import disturb, recover
-from tests.sim.world import Host, Weather, World, rules
+from tests.sim.parts import Host, Weather, rules
+from tests.sim.world import World
 
 SHARDS = 2
 HOSTS_MAX = 4
@@ -120,7 +122,7 @@ class Fleet(RuleBasedStateMachine):
     @invariant()
     def nobody_breaks_a_rule(self) -> None:
         if hasattr(self, "world"):
-            self.world.check()
+            laws.instant(self.world)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):

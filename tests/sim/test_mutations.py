@@ -34,12 +34,13 @@ def simulate(mutant: Mutant, folder: Path) -> tuple[int, str]:
     """Run the tests that must catch it, on the mutated core alone."""
     mutate(mutant, folder)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:timeout"]
-    command += ["tests/sim/test_fleet.py", "-k", mutant.caught_by]
+    command += ["tests/sim/test_fleet.py", "tests/sim/test_rows.py", "-k", mutant.caught_by]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     return run.returncode, run.stdout[-1000:] + run.stderr[-1000:]
 
 
+@pytest.mark.timeout(300)
 def test_every_break_of_a_rule_is_noticed_by_the_simulation(tmp_path: Path) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         folders = [tmp_path / str(number) for number in range(len(MUTANTS))]
