@@ -1,4 +1,4 @@
-"""Planned scenarios on single rows: copies of a machine, restored and missing rows, claims and renewals that are late."""
+"""Planned scenarios on single rows: copies of a machine, restored and missing rows, writes that come late."""
 
 from __future__ import annotations
 
