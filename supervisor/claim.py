@@ -91,8 +91,10 @@ def tick_vacant(shard: Shard, turn: Turn) -> Shard:
     """Our lease without a child: never left alone, claimed again or released."""
     phase = shard.phase
     assert isinstance(phase, Vacant)
-    if turn.draining or shard.rule is None:
+    if turn.leaving or shard.rule is None:
         return release(shard, turn, phase.tenure, "stopped")
+    if turn.draining:
+        return shard
     return _claim(shard, turn, phase.tenure.row, phase.tenure) if turn.ns >= phase.due_ns else shard
 
 
@@ -119,10 +121,8 @@ def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Sh
 def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)
     shard = replace(shard, unsettled=(), abandoned=False)
-    if turn.draining:
-        return release(shard, turn, tenure, "stopped")
     deadline_ns = deadline_of(tenure, turn)
-    if deadline_ns - turn.ns < turn.rules.renew_every_ns:
+    if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))
     turn.out.append(Start(shard.name, tenure.epoch, deadline_ns, tenure.checkpoint))
     reason = row.history[-1].split(" ")[3] if row.history else ""

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor import lease
+from supervisor import exits, lease
 from supervisor.model import Apply, Exit, Log
 from supervisor.phases import Claiming, Held, Idle, Turn, Wanted
 from supervisor.records import DeleteMember, PutMember
 from supervisor.state import Drain, State, member_row
 
-EXIT_OK = 0
-EXIT_UNRELEASED = 75
-
 
 def request(state: State, turn: Turn) -> State:
     """The first request begins the drain, any later one makes it kill."""
     if state.stage in ("looking", "proving"):
-        turn.out.append(Exit(EXIT_OK, "stopped before it had joined"))
+        turn.out.append(Exit(exits.OK, "stopped before it had joined"))
         return replace(state, stage="over")
     if state.drain is None:
         turn.out.append(Log("info", "supervisor.draining"))
@@ -117,7 +114,7 @@ def over(state: State, turn: Turn) -> State:
     unreleased = sorted(name for name, shard in state.shards.items() if shard.abandoned)
     if unreleased:
         reason = f"stopped, but these leases could not be released and run out by themselves: {', '.join(unreleased)}"
-        turn.out.append(Exit(EXIT_UNRELEASED, reason))
+        turn.out.append(Exit(exits.UNRELEASED, reason))
     else:
-        turn.out.append(Exit(EXIT_OK, "stopped"))
+        turn.out.append(Exit(exits.OK, "stopped"))
     return replace(state, stage="over")

@@ -21,6 +21,7 @@ from supervisor.records import Applied, Lease, Outcome, Refused, Release, Renew,
 from supervisor.tenure import Attempt, Copied, Lost, Tenure, judge, prove
 
 KILL_AGAIN_NS = SECOND
+ATTEMPTS_MAX = 1000  # since the last one applied; only an outage under `hold` gets there, after minutes
 
 
 def deadline_of(tenure: Tenure, turn: Turn) -> int:
@@ -63,7 +64,9 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
         checkpoint=report.checkpoint or tenure.checkpoint,
         at=turn.now.unix_ms,
     )
-    tenure = replace(tenure, attempts=(*tenure.attempts, Attempt(beat, nonce, turn.ns)), checkpoint=write.checkpoint)
+    applied, *tried = tenure.attempts
+    attempts = (applied, *tried[-ATTEMPTS_MAX:], Attempt(beat, nonce, turn.ns))
+    tenure = replace(tenure, attempts=attempts, checkpoint=write.checkpoint)
     held = replace(held, tenure=tenure, pending=nonce, pending_ns=turn.ns, retry_ns=None)
     return replace(shard, phase=held), write
 
@@ -226,8 +229,10 @@ def exited(shard: Shard, turn: Turn, event: Exited) -> Shard:
         return shard
     checkpoint = event.report.checkpoint if event.report else None
     tenure = replace(phase.tenure, checkpoint=checkpoint or phase.tenure.checkpoint)
-    if phase.release or turn.draining or shard.rule is None:
+    if phase.release or turn.leaving or shard.rule is None:
         return release(shard, turn, tenure, phase.reason or "stopped")
+    if turn.draining:
+        return replace(shard, phase=Vacant(tenure, turn.ns))
     if phase.crashed and turn.ns >= phase.deadline_ns:
         # The kernel's timer was quicker than we: we were stopped, or late.
         turn.out.append(Log("error", "lease.fenced", shard.name, event.epoch, _fence_reason(phase, turn)))

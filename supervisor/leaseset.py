@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from supervisor import claim, drain, lease, poll
+from supervisor import claim, drain, exits, lease, poll
 from supervisor.model import (
     Answered,
     Apply,
@@ -55,12 +55,11 @@ from supervisor.records import (
 from supervisor.state import State, member_row, shard_due_ns
 from supervisor.watch import claimable
 
-EXIT_UNFIT = 69
-
 
 def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
     """The state after `event`, and what is to be done, in order."""
-    turn = Turn(now, state.rules, state.me, state.drain is not None, [])
+    leaving = state.drain is not None and state.drain.stopping
+    turn = Turn(now, state.rules, state.me, state.drain is not None, leaving, [])
     match event:
         case Ticked(reports):
             state = _tick(state, turn, reports)
@@ -229,7 +228,7 @@ def _look(state: State, turn: Turn, snapshot: Snapshot) -> State:
     state, clear, stranger = poll.clear_to_join(state, turn, snapshot)
     if stranger:
         reason = f"the store belongs to another fleet: {stranger} lives in it; give each fleet a table of its own"
-        turn.out.append(Exit(EXIT_UNFIT, reason))
+        turn.out.append(Exit(exits.STORE, reason))
         return replace(state, stage="over")
     if not clear:
         return state

@@ -123,7 +123,8 @@ class Turn:
     now: Moment
     rules: Rules
     me: str
-    draining: bool
+    draining: bool  # a stop was asked for: nothing is claimed any more
+    leaving: bool  # peers know that we drain: leases may be released
     out: Effects
     copied: str = ""  # set when a second copy of ourselves was seen
 

@@ -24,6 +24,10 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
         if name not in snapshot.bad:
             shards[name] = _see(shard, turn, snapshot.leases.get(name), asked_ns)
     members = live(watch, snapshot, turn.ns)
+    strangers = {member.id: member.fleet for member in members if member.fleet != state.rules.fleet}
+    for name in strangers.keys() - state.strangers:
+        reason = f"supervisor {name} of fleet {strangers[name]!r} lives in this store; give each fleet one of its own"
+        turn.out.append(Log("error", "lease.conflict", reason=reason))
     state = replace(
         state,
         watch=watch,
@@ -31,6 +35,7 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
         polls=state.polls + 1,
         own_seen=state.own_seen + (state.me in snapshot.members),
         live_members=max(1, len(members)),
+        strangers=frozenset(strangers),
     )
     if not turn.draining:
         state = _create(state, turn, snapshot)

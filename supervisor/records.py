@@ -249,7 +249,9 @@ def _optional_text(item: Mapping[str, Any], name: str) -> str | None:
 
 
 def _texts(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = item.get(name) or ()
+    value = item.get(name)
+    if value is None:
+        return ()
     if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise BadRow(f"{name} is {value!r}, expected a list of texts")
     return tuple(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from supervisor.lease import KILL_AGAIN_NS
 from supervisor.model import Rules
 from supervisor.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
 from supervisor.records import Member, compact
@@ -39,6 +40,7 @@ class State:
     polls: int = 0
     own_seen: int = 0  # snapshots that showed our own member row
     reachable: bool = True
+    strangers: frozenset[str] = frozenset()  # members of other fleets that were logged
     empty_at_join: bool = False  # no row of any kind stood in the store just before our first write
     drain: Drain | None = None
 
@@ -103,9 +105,11 @@ def shard_due_ns(shard: Shard, state: State) -> int | None:
         case Held() as held:
             return _held_due_ns(held, shard, state)
         case Dying(_, since_ns, _):
-            return since_ns + 1_000_000_000
+            return since_ns + KILL_AGAIN_NS
         case Vacant(_, due_ns):
-            return 0 if state.drain else due_ns
+            if state.drain is None:
+                return due_ns
+            return 0 if state.drain.stopping else None
         case Releasing(_, _, retry_ns):
             return retry_ns
         case _:
@@ -115,7 +119,7 @@ def shard_due_ns(shard: Shard, state: State) -> int | None:
 def _held_due_ns(held: Held, shard: Shard, state: State) -> int:
     rules = state.rules
     if held.stage == "killing":
-        return held.since_ns + 1_000_000_000
+        return held.since_ns + KILL_AGAIN_NS
     due_ns = held.deadline_ns
     if shard.rule and shard.rule.policy == "hold" and held.cause:
         due_ns -= rules.renew_every_ns // 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from supervisor.model import MS
 from supervisor.records import Claim, Lease
 
 
@@ -69,7 +70,7 @@ def begin(claim: Claim, row: Lease, sent_ns: int, answered_ns: int) -> Tenure:
         shard=claim.shard,
         owner=claim.owner,
         epoch=claim.epoch,
-        duration_ns=claim.duration_ms * 1_000_000,
+        duration_ns=claim.duration_ms * MS,
         attempts=(Attempt(0, claim.nonce, sent_ns),),
         row=row,
         checkpoint=row.checkpoint,

@@ -30,8 +30,8 @@ def moment(seconds: float, entropy: bytes = b"entropy") -> Moment:
     return Moment(ns(seconds), 1_800_000_000_000 + round(seconds * 1000), entropy)
 
 
-def turn(seconds: float = 0, draining: bool = False, **changes: object) -> Turn:
-    return Turn(moment(seconds), replace(RULES, **changes), ME, draining, [])
+def turn(seconds: float = 0, draining: bool = False, leaving: bool = False, **changes: object) -> Turn:
+    return Turn(moment(seconds), replace(RULES, **changes), ME, draining or leaving, leaving, [])
 
 
 def lease(**changes: object) -> Lease:

@@ -60,7 +60,10 @@ def test_a_row_that_cannot_be_claimed_yet_is_read_again_soon_and_not_for_ever() 
 
 def test_a_read_that_failed_or_found_no_row_claims_nothing_and_is_made_again() -> None:
     now = turn(1)
-    for known in (claiming_of.read_failed(shard(WANTED), now), claiming_of.read_wanted(shard(WANTED), now, None, False)):
+    for known in (
+        claiming_of.read_failed(shard(WANTED), now),
+        claiming_of.read_wanted(shard(WANTED), now, None, False),
+    ):
         assert isinstance(known.phase, Wanted)
         assert known.phase.read_ns > ns(1)
     assert now.out == []
@@ -108,7 +111,8 @@ def test_a_claim_of_our_own_lease_carries_the_newest_checkpoint_and_keeps_the_wi
 def test_our_lease_without_a_child_waits_for_its_backoff_and_is_released_by_a_drain() -> None:
     known = shard(Vacant(tenure(), ns(2)))
     assert claiming_of.tick_vacant(known, turn(1.9)) == known
-    now = turn(1, draining=True)
+    assert claiming_of.tick_vacant(known, turn(3, draining=True)) == known, "released before peers know"
+    now = turn(1, leaving=True)
     assert isinstance(claiming_of.tick_vacant(known, now).phase, Releasing)
     assert isinstance(only(now.out, Apply).write, Release)
     gone = turn(1)
@@ -133,10 +137,10 @@ def test_a_child_starts_only_with_a_renew_interval_of_validity_left(seconds: flo
     assert isinstance(known.phase, Held if starts else Vacant)
 
 
-def test_a_lease_won_while_draining_is_given_back_without_a_child() -> None:
+def test_a_lease_won_while_draining_gets_no_child_and_waits_for_its_release() -> None:
     known, out = answer(claiming(), 1, claim(), Applied(own_row()), draining=True)
-    assert none(out, Start)
-    assert isinstance(known.phase, Releasing)
+    assert out == []
+    assert isinstance(known.phase, Vacant)
 
 
 @pytest.mark.parametrize("outcome", [Applied(own_row()), Refused(None), Unknown("late")])

@@ -226,8 +226,8 @@ MUTANTS = (
     Mutant(
         "a child is started however little validity is left",
         "claim.py",
-        "if deadline_ns - turn.ns < turn.rules.renew_every_ns:",
-        "if False:",
+        "if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:",
+        "if turn.draining:",
     ),
     Mutant(
         "a claim that was applied late is never recognised",

@@ -142,11 +142,15 @@ def test_a_planned_stop_gives_each_shard_to_the_peer_within_a_second_of_its_chil
         assert all(taken[shard] - gone[shard] < SECOND for shard in held), world.report("a slow handover")
 
 
-def test_a_draining_supervisor_is_out_of_the_membership_before_its_first_release() -> None:
+@pytest.mark.parametrize("crashing", [False, True])
+def test_a_draining_supervisor_is_out_of_the_membership_before_its_first_release(crashing: bool) -> None:
     world = settled(World(13, 2, rules(8)))
     leaving = world.hosts[0]
     held = set(leaving.children)
     world.stop(leaving)
+    if crashing:
+        for shard in held:
+            world.crash_child(leaving, shard)
     released = world.run(20, until=lambda: any(world.owner(shard) != leaving.name for shard in held))
     assert released
     assert world.store.members[leaving.name].state == "draining"
