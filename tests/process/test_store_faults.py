@@ -26,6 +26,8 @@ from tests.proxy import FaultProxy
 from tests.wait import until
 from workers.kernel import boottime_ns
 
+pytestmark = pytest.mark.alone
+
 SECOND_NS = 1_000_000_000
 LEASE_S = 3.0
 RENEW_S = LEASE_S / 3
