@@ -13,8 +13,9 @@ from dataclasses import replace
 from supervisor.lease import deadline_of, release
 from supervisor.model import MS, Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
-from supervisor.records import Applied, Claim, Lease, Outcome, Refused, Unknown, history_after
+from supervisor.records import Lease, history_after
 from supervisor.tenure import Copied, Tenure, begin, judge
+from supervisor.writes import Applied, Claim, Outcome, Refused, Unknown
 
 FAST_READ_NS = 150 * MS
 UNSETTLED_MAX = 8

@@ -22,19 +22,9 @@ from supervisor.model import (
     SnapshotFailed,
     Snapshotted,
 )
-from supervisor.records import (
-    MEMBER_PREFIX,
-    DeleteMember,
-    Lease,
-    Member,
-    Outcome,
-    PutMember,
-    Renew,
-    Snapshot,
-    Unknown,
-    Write,
-)
+from supervisor.records import MEMBER_PREFIX, Lease, Member, Snapshot
 from supervisor.stores.interface import Store, Unfit
+from supervisor.writes import DeleteMember, Outcome, PutMember, Renew, Unknown, Write
 
 OTHER_CALLS_FACTOR = 2.0
 """A snapshot has several pages and a probe several writes, so that they get longer than one attempt."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from supervisor import exits, lease
 from supervisor.model import Apply, Exit, Log
 from supervisor.phases import Claiming, Held, Idle, Turn, Wanted
-from supervisor.records import DeleteMember, PutMember
 from supervisor.state import Drain, State, member_row
+from supervisor.writes import DeleteMember, PutMember
 
 
 def request(state: State, turn: Turn) -> State:

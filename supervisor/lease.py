@@ -17,8 +17,9 @@ from dataclasses import replace
 from supervisor import restart
 from supervisor.model import MS, SECOND, Apply, Exited, Extend, Kill, Log, Report, Stop
 from supervisor.phases import Dying, Held, Idle, Releasing, Shard, Turn, Vacant
-from supervisor.records import Applied, Lease, Outcome, Refused, Release, Renew, Unknown, history_after
+from supervisor.records import Lease, history_after
 from supervisor.tenure import Attempt, Copied, Lost, Tenure, judge, prove
+from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 
 KILL_AGAIN_NS = SECOND
 ATTEMPTS_MAX = 1000  # since the last one applied; only an outage under `hold` gets there, after minutes

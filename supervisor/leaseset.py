@@ -37,23 +37,22 @@ from supervisor.model import (
     Ticked,
 )
 from supervisor.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
-from supervisor.records import (
+from supervisor.records import Lease, Snapshot
+from supervisor.state import State, member_row, shard_due_ns
+from supervisor.watch import claimable
+from supervisor.writes import (
     Applied,
     Claim,
     Create,
     DeleteMember,
-    Lease,
     Outcome,
     PutMember,
     Refused,
     Release,
     Renew,
-    Snapshot,
     Unknown,
     Write,
 )
-from supervisor.state import State, member_row, shard_due_ns
-from supervisor.watch import claimable
 
 
 def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:

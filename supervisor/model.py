@@ -17,7 +17,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from supervisor.records import Lease, Member, Outcome, Renew, Snapshot, Write
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.writes import Outcome, Renew, Write
 
 MS = 1_000_000
 SECOND = 1_000 * MS

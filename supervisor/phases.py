@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from supervisor.model import Effects, Moment, Rules, ShardRule
-from supervisor.records import Claim
 from supervisor.tenure import Tenure
+from supervisor.writes import Claim
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from supervisor import balance, claim, lease
 from supervisor.model import SECOND, Apply, Log
 from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
-from supervisor.records import Create, Lease, Member, Snapshot, expand
+from supervisor.records import Lease, Member, Snapshot, expand
 from supervisor.state import State, owned
 from supervisor.watch import claimable, creatable, live, next_expiry, observe
+from supervisor.writes import Create
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
 START_CLAIMS_MIN = 16

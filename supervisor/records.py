@@ -1,22 +1,14 @@
-"""The rows of the store, the writes that change them, and the three outcomes that a write can have.
+"""The rows of the store: leases and members, as values and from untrusted attributes.
 
-Everything here is a value. `stores/` turns writes into conditional statements and answers into outcomes;
-the lease set decides on outcomes and never sees a provider's exception. What holds:
-
-- every write but `PutMember` is conditional; its condition is spelled out in its docstring and is all that a
-  store may check: two stores that honour the docstrings are interchangeable;
-- an outcome is `Applied` only if the answer proves it, `Refused` only if the condition failed, and `Unknown`
-  in every other case (timeout, 5xx, throttling, network, credentials, an answer that is none);
-- rows are untrusted: `lease_from` and `member_from` raise `BadRow`, they never guess.
-
-Times named `since` and `renewed_at` are unix milliseconds for people; no decision reads them.
+Rows are untrusted: `lease_from` and `member_from` raise `BadRow`, they never guess. Times named `since` and
+`renewed_at` are unix milliseconds for people; no decision reads them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 MEMBER_PREFIX = "@"
@@ -91,133 +83,6 @@ class Snapshot:
     leases: Mapping[str, Lease]
     members: Mapping[str, Member]
     bad: Mapping[str, str]
-
-
-# --- writes -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Put a free row. Condition: no row has this key. Sets: epoch, beat 0, nonce, duration_ms, since."""
-
-    shard: str
-    epoch: int
-    nonce: str
-    duration_ms: int
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Take a lease under a new epoch, somebody's or our own (whose child was seen dead).
-
-    Condition: the row exists, `owner` is `seen_owner` (absent if None), `epoch` is `seen_epoch`, `beat` is
-    between `beat_low` and `beat_high` (equal for a foreign row: exactly as observed), and it is not paused.
-    Sets: owner, epoch, beat 0, nonce, duration_ms, policy, open 0, want, history, since, renewed_at; removes
-    quiet_ms; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
-    """
-
-    shard: str
-    seen_owner: str | None
-    seen_epoch: int
-    beat_low: int
-    beat_high: int
-    owner: str
-    epoch: int
-    nonce: str
-    duration_ms: int
-    policy: str
-    want: int
-    history: tuple[str, ...]
-    at: int
-    checkpoint: str | None = None
-    keep_move: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Renew:
-    """Keep a lease. Condition: `owner`, `epoch` are ours and `beat` is between `beat_low` and `beat_high`
-    (the last beat known to be applied, the last attempted). Sets: beat (= beat_high + 1), nonce, open, want,
-    policy, renewed_at; quiet_ms and the checkpoint only if they are not None."""
-
-    shard: str
-    owner: str
-    epoch: int
-    beat_low: int
-    beat_high: int
-    beat: int
-    nonce: str
-    open: int
-    want: int
-    quiet_ms: int | None
-    policy: str
-    checkpoint: str | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Give a lease up; sent only after the child was seen dead. Condition: `owner` and `epoch` are ours.
-    Removes owner and quiet_ms; sets nonce, open 0, history, renewed_at; the checkpoint only if not None."""
-
-    shard: str
-    owner: str
-    epoch: int
-    nonce: str
-    history: tuple[str, ...]
-    checkpoint: str | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PutMember:
-    """Replace our own member row. The one write without a condition: nobody else writes this key."""
-
-    member: Member
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteMember:
-    """Remove a dead supervisor's row, or our own at the end. Condition: `beat` and `nonce` are as seen."""
-
-    id: str
-    beat: int
-    nonce: str
-
-
-Write = Create | Claim | Renew | Release | PutMember | DeleteMember
-
-
-# --- outcomes ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The answer proves the write. `row`: the whole new row where the write was a `Create` or a `Claim`."""
-
-    row: Lease | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The condition failed. `row` is the row that beat us, read after the refusal where the engine does not
-    return it; None means that there is none. (A row that could not be read makes the outcome `Unknown`; one
-    that does not parse is a `BadRow` text in `bad`.)"""
-
-    row: Lease | None
-    bad: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Nobody can tell whether the write was applied. `cause` is one short phrase for logs, without secrets.
-    `unsent` says that it certainly was not (refused connection, dropped from a queue)."""
-
-    cause: str
-    unsent: bool = False
-
-
-Outcome = Applied | Refused | Unknown
 
 
 # --- parsing ----------------------------------------------------------------------------------------------
@@ -326,27 +191,6 @@ def snapshot_from(items: list[dict[str, Any]]) -> Snapshot:
 
 
 # --- what a row becomes -----------------------------------------------------------------------------------
-
-
-def after_claim(row: Lease, claim: Claim) -> Lease:
-    """The row that an applied claim leaves behind; the contract suite holds every store to it."""
-    return replace(
-        row,
-        owner=claim.owner,
-        epoch=claim.epoch,
-        beat=0,
-        nonce=claim.nonce,
-        duration_ms=claim.duration_ms,
-        checkpoint=row.checkpoint if claim.checkpoint is None else claim.checkpoint,
-        open=0,
-        want=claim.want,
-        quiet_ms=None,
-        policy=claim.policy,
-        since=claim.at,
-        renewed_at=claim.at,
-        move=row.move if claim.keep_move else None,
-        history=claim.history,
-    )
 
 
 def short_id(supervisor_id: str) -> str:

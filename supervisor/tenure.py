@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.model import MS
-from supervisor.records import Claim, Lease
+from supervisor.records import Lease
+from supervisor.writes import Claim
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from supervisor.model import SECOND, Effects, Moment, Report, ShardRule
 from supervisor.phases import Claiming, Held, Phase, Shard, Turn
-from supervisor.records import Claim, Lease, Member, Snapshot
+from supervisor.records import Lease, Member, Snapshot
 from supervisor.tenure import Tenure, begin
+from supervisor.writes import Claim
 from tests.sim.parts import rules
 
 ME = "here:1:aaaaaaaa"

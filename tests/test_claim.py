@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from supervisor import claim as claiming_of
 from supervisor.model import Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Releasing, Shard, Tried, Vacant, Wanted
-from supervisor.records import Applied, Claim, Lease, Outcome, Refused, Release, Unknown, after_claim
+from supervisor.records import Lease
 from supervisor.tenure import Attempt
+from supervisor.writes import Applied, Claim, Outcome, Refused, Release, Unknown, after_claim
 from tests.core import ME, OTHER, RULES, claim, claiming, free, lease, none, ns, only, own_row, shard, tenure, turn
 
 WANTED = Wanted(ns(5), ns(3.2))

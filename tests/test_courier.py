@@ -23,8 +23,9 @@ from supervisor.model import (
     SnapshotFailed,
     Snapshotted,
 )
-from supervisor.records import Applied, BadRow, Lease, Member, Outcome, Renew, Snapshot, Unknown, Write
+from supervisor.records import BadRow, Lease, Member, Snapshot
 from supervisor.stores.interface import Unavailable, Unfit
+from supervisor.writes import Applied, Outcome, Renew, Unknown, Write
 from tests.core import claim, held, lease, member, report, snapshot, turn
 from tests.wait import until
 

@@ -24,8 +24,8 @@ from supervisor.model import (
     Ticked,
 )
 from supervisor.phases import Claiming, Held, Idle, Phase, Releasing, Vacant, Wanted
-from supervisor.records import Applied, Claim, DeleteMember, Outcome, PutMember, Refused, Release, Unknown, Write
 from supervisor.state import State, begin
+from supervisor.writes import Applied, Claim, DeleteMember, Outcome, PutMember, Refused, Release, Unknown, Write
 from tests.core import (
     ME,
     OTHER,

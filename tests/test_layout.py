@@ -18,7 +18,7 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 
 # Modules that decide or describe: no clock, no randomness, no thread, no loop, no store behind them.
 PURE = (
-    *("records", "model", "phases", "state", "leaseset", "lease", "claim", "tenure", "poll", "watch", "balance"),
+    *("records", "writes", "model", "phases", "state", "leaseset", "lease", "claim", "tenure", "poll", "watch", "balance"),
     *("drain", "restart", "settings", "relations", "status", "exits", "values", "keys", "digest", "example", "summary"),
 )
 IMPURE = {
@@ -104,7 +104,7 @@ def test_modules_flow_one_way() -> None:
 def test_the_stores_know_the_records_and_nothing_of_the_daemon() -> None:
     for path in (ROOT / "supervisor" / "stores").glob("*.py"):
         ours = {module for module in imports(path) if re.match(r"supervisor\.\w+", module)}
-        assert {module.split(".")[1] for module in ours} <= {"stores", "records"}, name_of(path)
+        assert {module.split(".")[1] for module in ours} <= {"stores", "records", "writes"}, name_of(path)
 
 
 def test_calls_that_have_one_place_stay_there() -> None:

@@ -14,7 +14,6 @@ from supervisor.records import (
     BadRow,
     Lease,
     Member,
-    after_claim,
     compact,
     expand,
     history_after,
@@ -22,6 +21,7 @@ from supervisor.records import (
     member_from,
     snapshot_from,
 )
+from supervisor.writes import after_claim
 from tests.core import ME, OTHER, claim, lease
 
 LEASE = {"lease": "s/0", "owner": OTHER, "epoch": 7, "beat": 3, "nonce": "n", "duration_ms": 10_000}

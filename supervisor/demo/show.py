@@ -32,9 +32,9 @@ from supervisor.demo.plan import DURATION_MS, NAMES, RATE, Plan
 from supervisor.demo.screen import LiveScreen, PlainScreen, Screen, summary
 from supervisor.demo.sight import CALL_TIMEOUT_S, Sight, Watch
 from supervisor.demo.verdict import Kill, Promise, judge, promises
-from supervisor.records import DeleteMember
 from supervisor.stores.interface import Store, Unavailable
 from supervisor.stores.location import open_store, parse
+from supervisor.writes import DeleteMember
 
 INITIALIZE_S = 20.0
 SHOW_S = 42.0  # from the first instant to the planned stop; what is left of the 60 s is for ending everything

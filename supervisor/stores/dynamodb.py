@@ -16,23 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from supervisor.records import (
-    Applied,
-    Claim,
-    Create,
-    DeleteMember,
-    Lease,
-    Member,
-    Outcome,
-    PutMember,
-    Refused,
-    Renew,
-    Snapshot,
-    Unknown,
-    Write,
-    lease_from,
-    snapshot_from,
-)
+from supervisor.records import Lease, Member, Snapshot, lease_from, snapshot_from
 from supervisor.stores import probe
 from supervisor.stores.calls import Item, Lane, Table
 from supervisor.stores.errors import MISSING_TABLE, UNSUPPORTED, Failed, no_answer
@@ -50,6 +34,7 @@ from supervisor.stores.statements import (
     renewal,
     statement_of,
 )
+from supervisor.writes import Applied, Claim, Create, DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
 
 _LANES = 8
 _BATCH = 25  # the service's limit

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore import exceptions
 
-from supervisor.records import Unknown
+from supervisor.writes import Unknown
 
 REFUSED = ("ConditionalCheckFailedException", "ConditionalCheckFailed")  # of a call, of a statement in a batch
 MISSING_TABLE = "ResourceNotFoundException"

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from supervisor.records import Lease, Member, Outcome, Renew, Snapshot, Write
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.writes import Outcome, Renew, Write
 
 
 class Unavailable(Exception):

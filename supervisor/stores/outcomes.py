@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from supervisor.records import Applied, BadRow, Outcome, Refused, Unknown, lease_from
+from supervisor.records import BadRow, lease_from
+from supervisor.writes import Applied, Outcome, Refused, Unknown
 
 
 def applied_with(item: Mapping[str, Any]) -> Outcome:

@@ -20,29 +20,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from supervisor.records import (
-    Applied,
-    Claim,
-    Create,
-    DeleteMember,
-    Lease,
-    Member,
-    Outcome,
-    PutMember,
-    Refused,
-    Renew,
-    Snapshot,
-    Unknown,
-    Write,
-    lease_from,
-    snapshot_from,
-)
+from supervisor.records import Lease, Member, Snapshot, lease_from, snapshot_from
 from supervisor.stores import sqlfile
 from supervisor.stores.interface import Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation
 from supervisor.stores.outcomes import applied_with, refused_by
 from supervisor.stores.sql import item_of, select, sql_of
 from supervisor.stores.statements import COLUMNS, FOR_DECISIONS, check_batch, statement_of
+from supervisor.writes import Applied, Claim, Create, DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
 
 _INITIALIZE_TIMEOUT_S = 5.0
 _BATCH = 100

@@ -10,18 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from supervisor.records import (
-    MEMBER_PREFIX,
-    Claim,
-    Create,
-    DeleteMember,
-    Lease,
-    Member,
-    PutMember,
-    Release,
-    Renew,
-    Write,
-)
+from supervisor.records import MEMBER_PREFIX, Lease, Member
+from supervisor.writes import Claim, Create, DeleteMember, PutMember, Release, Renew, Write
 
 Value = str | int | bool | tuple[str, ...]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import Applied, Lease
+from supervisor.records import Lease
 from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.interface import Store
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied
 from tests.contract.rows import CALL_TIMEOUT_S, TIMEOUT_S, claim, create, member
 from tests.engines import Engine
 from tests.proxy import FaultProxy

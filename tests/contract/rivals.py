@@ -6,8 +6,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from supervisor.records import Applied, Refused
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied, Refused
 from tests.contract.rows import claim
 
 CALL_TIMEOUT_S = 20.0

@@ -9,11 +9,12 @@ from typing import Any
 
 import boto3
 
-from supervisor.records import Claim, Create, Lease, Member, Release, Renew
+from supervisor.records import Lease, Member
 from supervisor.stores.expressions import attribute_of
 from supervisor.stores.location import DynamoLocation, SqliteLocation, parse
 from supervisor.stores.sql import sql_of
 from supervisor.stores.statements import KEY, Put
+from supervisor.writes import Claim, Create, Release, Renew
 
 AT = 1_764_444_444_000
 ME = "host-a:11:00000000000000aa"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import Applied, Unknown
 from supervisor.stores.credentials import AheadOfNeed
 from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied, Unknown
 from tests.contract.rows import TIMEOUT_S, create
 from tests.engines import Engine
 from tests.wait import until

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import Applied, Lease, Outcome, PutMember, Refused, Unknown, after_claim
+from supervisor.records import Lease
 from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied, Outcome, PutMember, Refused, Unknown, after_claim
 from tests import faults
 from tests.contract.rows import CALL_TIMEOUT_S, ME, OTHER, claim, create, member, plant, raw_item, renew
 from tests.engines import Engine

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import PutMember
 from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.interface import Unavailable, Unfit
 from supervisor.stores.location import open_store, parse
+from supervisor.writes import PutMember
 from tests import faults
 from tests.contract.rows import CALL_TIMEOUT_S, ME, member, raw_client
 from tests.engines import Engine

@@ -11,11 +11,12 @@ import botocore.exceptions
 import pytest
 import urllib3.exceptions
 
-from supervisor.records import Lease, Unknown
+from supervisor.records import Lease
 from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.errors import failed
 from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
+from supervisor.writes import Unknown
 from tests.contract.rows import ME, create, renew
 
 ROW = Lease("trades/0", ME, 8, 0, "n", 1000)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import PutMember, Unknown
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.stores.location import open_store
+from supervisor.writes import PutMember, Unknown
 from tests.contract.rows import ME, TIMEOUT_S, create, member, plant
 
 

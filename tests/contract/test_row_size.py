@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supervisor.records import HISTORY_MAX, Applied, history_after
+from supervisor.records import HISTORY_MAX, history_after
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied
 from tests.contract.rows import AT, TIMEOUT_S, claim, create, raw_item, renew
 from tests.engines import Engine
 

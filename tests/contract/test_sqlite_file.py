@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.records import Applied, Lease, Unknown
+from supervisor.records import Lease
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.stores.location import open_store
 from supervisor.stores.sql import APPLICATION_ID
+from supervisor.writes import Applied, Unknown
 from tests.contract.rows import TIMEOUT_S, claim, create, member, release, renew
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,17 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.records import (
-    Applied,
-    BadRow,
-    DeleteMember,
-    Lease,
-    PutMember,
-    Refused,
-    after_claim,
-    history_after,
-)
+from supervisor.records import BadRow, Lease, history_after
 from supervisor.stores.interface import Store
+from supervisor.writes import Applied, DeleteMember, PutMember, Refused, after_claim
 from tests.contract.rows import AT, ME, OTHER, TIMEOUT_S, claim, create, member, plant, release, renew
 
 

@@ -11,8 +11,8 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from supervisor.records import Applied
 from supervisor.stores.location import open_store
+from supervisor.writes import Applied
 from tests.contract.rows import TIMEOUT_S, renew
 
 

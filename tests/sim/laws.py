@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from supervisor import model
 from supervisor.model import SECOND
-from supervisor.records import Claim, Lease, Release, Write
+from supervisor.records import Lease
+from supervisor.writes import Claim, Release, Write
 from tests.sim.parts import Child, Host
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from supervisor import model
 from supervisor.model import MS
-from supervisor.records import Applied, Claim, Member, Outcome, Refused, Release, Renew, Unknown, Write
+from supervisor.records import Member
+from supervisor.writes import Applied, Claim, Outcome, Refused, Release, Renew, Unknown, Write
 from tests.sim import laws
 from tests.sim.parts import Answer, Host, Weather
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.records import (
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.writes import (
     Applied,
     Claim,
     Create,
     DeleteMember,
-    Lease,
-    Member,
     Outcome,
     PutMember,
     Refused,
     Release,
     Renew,
-    Snapshot,
     Write,
     after_claim,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.model import SECOND
 from supervisor.phases import Claiming, Idle, Wanted
-from supervisor.records import Applied, Claim, Refused
+from supervisor.writes import Applied, Claim, Refused
 from tests.sim.chaos import settled
 from tests.sim.parts import Host, Weather, rules
 from tests.sim.world import World

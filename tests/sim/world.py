@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from supervisor import leaseset, model
 from supervisor.model import MS, SECOND, Moment, Report, Rules
-from supervisor.records import Claim, Release
 from supervisor.state import begin
+from supervisor.writes import Claim, Release
 from tests.sim import laws
 from tests.sim.network import Network
 from tests.sim.parts import Child, Host, Weather
