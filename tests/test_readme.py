@@ -14,6 +14,7 @@ from supervisor.config import load
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
+FAULTS = (ROOT / "docs" / "faults.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -55,3 +56,8 @@ def test_every_path_named_is_there(path: tuple[str, str]) -> None:
 def test_every_module_named_is_there(module: str) -> None:
     path = ROOT / module.replace(".", "/")
     assert path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+
+
+@pytest.mark.parametrize(("file", "name"), re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAULTS))
+def test_every_test_that_is_said_to_show_something_is_there(file: str, name: str) -> None:
+    assert re.search(rf"^(?:async )?def {name}\(", (ROOT / file).read_text(), re.M)

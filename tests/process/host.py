@@ -46,6 +46,7 @@ class Host:
         url: str,
         *,
         shards: int = 4,
+        indices: Sequence[str] = (),
         lease_duration: str = "3s",
         supervisor: Sequence[str] = (),
         stream: Sequence[str] = (),
@@ -59,7 +60,8 @@ class Host:
         self.folder = folder
         self.config = folder / "tenured.ini"
         self.events = folder / "events.jsonl"
-        self.shards = [f"s/{index}" for index in range(shards)]
+        indices = indices or [str(index) for index in range(shards)]
+        self.shards = [f"s/{index}" for index in indices]
         lines = [
             "[supervisor]",
             f"store = {store}",
@@ -68,7 +70,7 @@ class Host:
             f"lease_duration = {lease_duration}",
             *supervisor,
             "[stream:s]",
-            f"shards = 0-{shards - 1}",
+            f"shards = {', '.join(indices)}",
             *([f"url = {url}"] if url else []),
             *([] if any(line.startswith("sink") for line in stream) else [f"sink = jsonl:{self.events}"]),
             *stream,

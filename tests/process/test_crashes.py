@@ -1,0 +1,62 @@
+"""However a child of a real supervisor dies, its shard runs again under the next epoch, and the log says how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.demo.feed_process import FeedProcess
+from tests.process.host import Host, wait_streaming
+
+EXITS = (0, 1, 2, 255)
+SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGKILL", "SIGQUIT")
+
+DYING_ONCE = """
+import os, signal
+from pathlib import Path
+from tenured import Handler
+
+class DyingOnce(Handler):
+    def start(self, shard):
+        mark = Path(__file__).parent / shard.index
+        if shard.index == "healthy" or mark.exists():
+            return
+        mark.touch()
+        if shard.index.startswith("exit"):
+            os._exit(int(shard.index[4:]))
+        os.kill(os.getpid(), getattr(signal, shard.index))
+"""
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Iterator[FeedProcess]:
+    with FeedProcess(tmp_path / "feed.jsonl") as feed:
+        yield feed
+
+
+def test_every_exit_code_and_fatal_signal_leads_to_a_restart_with_the_reason_logged(
+    tmp_path: Path, feed: FeedProcess
+) -> None:
+    (tmp_path / "dying.py").write_text(DYING_ONCE)
+    ways = {f"exit{code}": f"exited with {code}" for code in EXITS} | {
+        name: f"was killed by {name}" for name in SIGNALS
+    }
+    host = Host(
+        tmp_path / "a",
+        f"sqlite:///{tmp_path}/leases.db",
+        feed.url("a"),
+        lease_duration="10s",
+        indices=[*ways, "healthy"],
+        stream=[f"handler = {tmp_path}/dying.py:DyingOnce"],
+    )
+    with host:
+        wait_streaming(feed, host.shards, timeout_s=20)
+        for way, reason in ways.items():
+            first, second = (line["epoch"] for line in host.log("child.started", shard=f"s/{way}"))
+            assert second == first + 1
+            (exited,) = host.log("child.exited", shard=f"s/{way}")
+            assert (exited["epoch"], exited["reason"]) == (first, reason)
+        assert len(host.log("child.started", shard="s/healthy")) == 1
+        assert host.stop() == 0
