@@ -98,7 +98,7 @@ class Children:
         *,
         environment: Mapping[str, str],
         start_budget_s: float = 5.0,
-        run: str = "workers.shard:run",
+        run: str = "workers.shard:prepare",
         now_ns: Callable[[], int] = boottime_ns,
     ) -> None:
         adopt_orphans()
@@ -141,7 +141,7 @@ class Children:
         start = Start(slot.number, task.epoch, int(self._start_budget_s * 1000))
         self._children[task.shard] = self._by_slot[slot.number] = Child(task.shard, start, slot)
         slot.words[words_of.DEADLINE] = deadline_ns
-        self._nursery.ask(start, dataclasses.replace(task, slot=slot.number).to_json())
+        self._nursery.ask(start, dataclasses.replace(task, slot=slot.number).packed())
 
     def kill(self, shard: str, epoch: int) -> None:
         """SIGKILL, now. Nothing happens if that child is gone."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from supervisor.model import Start
 from supervisor.settings import Settings, Stream
-from workers.spec import Task
+from workers.spec import Scope, Task
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -18,18 +18,21 @@ def task_for(
     stream names: a child cannot show what it was never given."""
     names = {*BASIC_VARIABLES, *(name for name in environ if name.startswith("LC_")), *stream.environment}
     index = stream.indices[stream.shards.index(start.shard)]
-    return Task(
+    scope = Scope(
         spec=stream.spec,
         fleet=settings.fleet,
-        shard=start.shard,
-        index=index,
-        epoch=start.epoch,
         host=host,
-        supervisor=supervisor,
-        slot=-1,  # chosen where the child is started
-        checkpoint=start.checkpoint,
-        environment={name: environ[name] for name in names if name in environ},
         base=str(settings.base),
         credentials=environ.get("CREDENTIALS_DIRECTORY", ""),
         python_path=settings.python_path,
+        supervisor=supervisor,
+    )
+    return Task(
+        scope=scope,
+        shard=start.shard,
+        index=index,
+        epoch=start.epoch,
+        slot=-1,  # chosen where the child is started
+        checkpoint=start.checkpoint,
+        environment={name: environ[name] for name in names if name in environ},
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,8 +23,11 @@ import psutil
 from tests.wait import until
 from workers.board import DEADLINE, Board
 from workers.handler import Handler
-from workers.shard import run
-from workers.spec import StreamSpec, Task
+from workers.log import writer
+from workers.means import Means
+from workers.shard import prepare
+from workers.spec import Scope, StreamSpec, Task, read_scope, read_task
+from workers.wire import in_memory
 
 FAST = {"reconnect_min_ms": 1, "reconnect_max_ms": 5}  # for tests that are not about the backoff
 
@@ -40,17 +42,19 @@ def task(
 ) -> Task:
     """A task of shard `trades/7`; other keywords are of its `StreamSpec`."""
     return Task(
-        spec=StreamSpec(stream="trades", url=urls, **{"sink": "discard", **FAST, **spec}),
-        fleet="test",
+        scope=Scope(
+            spec=StreamSpec(stream="trades", url=urls, **{"sink": "discard", **FAST, **spec}),
+            fleet="test",
+            host="testhost",
+            base=base,
+            supervisor="testhost:1:abc",
+        ),
         shard="trades/7",
         index="7",
         epoch=epoch,
-        host="testhost",
         slot=0,
         checkpoint=checkpoint,
         environment=environment or {},
-        base=base,
-        supervisor="testhost:1:abc",
     )
 
 
@@ -80,17 +84,16 @@ class Child:
         self.slot = Board.create().slot(0)
         self.words = self.slot.words
         self.words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
-        self._handlers = {task_.spec.handler: handler} if handler else {}
+        self._handlers = {task_.scope.spec.handler: handler} if handler else {}
         self._contexts = contexts or {}
-        self._wakeup, self._wakeup_end = socket.socketpair()
-        self._wakeup.setblocking(False)
+        self._wakeup_fd, self._wakeup_end_fd = os.pipe2(os.O_NONBLOCK)
         self._log_fd = os.memfd_create("log")
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        arguments = (self.task, self.slot, self._wakeup, self._handlers, self._contexts, self._stdout_fd)
+        means = Means(self._handlers, self._contexts, self._stdout_fd, writer(self._log_fd))
         try:
-            self.exit_code = run(*arguments, log_fd=self._log_fd)
+            self.exit_code = prepare(means, self.task.scope)(self.task, self.slot, self._wakeup_fd)
         except BaseException as error:
             self._error = error
 
@@ -103,7 +106,7 @@ class Child:
 
     def stop(self, timeout_s: float = 10) -> int:
         """Send a SIGTERM, wait for the end; the exit code."""
-        self._wakeup_end.send(bytes([signal.SIGTERM]))
+        os.write(self._wakeup_end_fd, bytes([signal.SIGTERM]))
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = 10) -> int:
@@ -147,22 +150,22 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def process(task_: Task, board: Board, stdout: int | None = None) -> subprocess.Popen[bytes]:
     """The same in a process of its own, without fork server and fence; SIGTERM stops it."""
-    command = [sys.executable, "-m", "tests.child", str(board.fd)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, pass_fds=[board.fd])
-    assert child.stdin is not None
-    child.stdin.write(task_.to_json())
-    child.stdin.close()
-    return child
+    task_fd = in_memory(task_.packed(), "task")
+    command = [sys.executable, "-m", "tests.child", str(board.fd), str(task_fd)]
+    try:
+        return subprocess.Popen(command, stdout=stdout, pass_fds=[board.fd, task_fd])
+    finally:
+        os.close(task_fd)
 
 
 def _main() -> int:
-    task_ = Task.from_json(sys.stdin.buffer.read())
-    wakeup, wakeup_end = socket.socketpair()
-    wakeup.setblocking(False)
-    wakeup_end.setblocking(False)
+    board_fd, task_fd = map(int, sys.argv[1:])
+    scope = Scope.from_json(read_scope(task_fd))
+    task_ = read_task(task_fd, scope)
+    wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK)
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    signal.set_wakeup_fd(wakeup_end.fileno())
-    return run(task_, Board.attach(int(sys.argv[1])).slot(task_.slot), wakeup, {}, {}, 1)
+    signal.set_wakeup_fd(wakeup_end_fd)
+    return prepare(Means({}, {}, 1, writer(2)), scope)(task_, Board.attach(board_fd).slot(task_.slot), wakeup_fd)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from workers.log import LINE_MAX_BYTES, Log
+from tests.child import task
+from workers.log import LINE_MAX_BYTES, Log, writer
 
 
 def log(fd: int) -> Log:
-    return Log(fd, "host:1:abc", "trades/7", 12)
+    return Log(writer(fd), task(epoch=12))
 
 
 def records(data: bytes) -> list[dict[str, Any]]:
@@ -30,7 +31,7 @@ def test_a_record_is_one_line_with_the_fields_of_the_supervisors_log() -> None:
     assert record == {
         "level": "WARNING",
         "event": "connection.closed",
-        "supervisor": "host:1:abc",
+        "supervisor": "testhost:1:abc",
         "shard": "trades/7",
         "epoch": 12,
         "connection": 0,

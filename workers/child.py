@@ -2,7 +2,11 @@
 
 What holds when `run` is called: the kernel kills this process if the fork server dies and when its deadline passes;
 it is the leader of a session of its own; its epoch was on the board, so the parent holds its pidfd; its environment is
-the task's; a SIGTERM, also one sent before there was a handler for it, is a byte on `wakeup`.
+the task's; a SIGTERM, also one sent before there was a handler for it, is a byte on the wake-up pipe.
+
+Every Python object that is used here or, between two forks, in the fork server costs the child a page of its own, by
+its count of references alone. So whatever can be made once for a whole stream is made by the fork server
+(`Birth.run`), and what is done for each child is written so that it touches little.
 
 Files: 0 is the lock of the state folder, 1 and 2 are stderr, so that a handler's `print` never mixes with events;
 the real stdout came as another number and is only for the sink.
@@ -23,13 +27,11 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from workers import fence, signals
+from workers import environment, fence, signals
 from workers.board import EPOCH, Board, Slot
-from workers.handler import load
 from workers.kernel import boottime_ns, die_with_parent
-from workers.preload import Contexts, Handlers, Preloaded
-from workers.spec import Task
-from workers.wire import Start, from_memory
+from workers.spec import Scope, Task, read_environment, read_task
+from workers.wire import Start
 
 CRASHED = 1  # an error that nothing caught; its traceback is on stderr
 NEVER_PERMITTED = 75  # the parent did not write our epoch in time; nothing was done
@@ -38,8 +40,9 @@ _WAIT_MIN_S = 0.001
 _WAIT_MAX_S = 0.05
 _OOM_RAISE = 300
 _OOM_MAX = 1000
+_OOM_SCORE = "/proc/self/oom_score_adj"
 
-Run = Callable[[Task, Slot, socket.socket, Handlers, Contexts, int], int]
+Run = Callable[[Task, Slot, int], int]  # the number is of the file that a SIGTERM arrives on; returns the exit code
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,25 @@ class Inheritance:
 
     server_pid: int
     board: Board
-    preloaded: Preloaded
+    environment: bytes  # the fork server's own, packed
+    oom_score: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """One child. The memfd stands behind the scope, which the fork server has read."""
+
+    start: Start
+    scope: Scope
     run: Run
-    stdout_fd: int
+    task_fd: int
 
 
-def live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[socket.socket]) -> NoReturn:
+def live(birth: Birth, inherited: Inheritance, strangers: list[socket.socket]) -> NoReturn:
     """The child's whole life, right after the fork. `strangers` are the fork server's sockets, not for us."""
     status = CRASHED
     try:
-        status = _live(start, task_fd, inherited, strangers)
+        status = _live(birth, inherited, strangers)
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else CRASHED
     except BaseException:
@@ -71,41 +83,41 @@ def live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[soc
         os._exit(status & 0xFF)
 
 
-def _live(start: Start, task_fd: int, inherited: Inheritance, strangers: list[socket.socket]) -> int:
+def _live(birth: Birth, inherited: Inheritance, strangers: list[socket.socket]) -> int:
     die_with_parent()
     if os.getppid() != inherited.server_pid:  # it died before the line above could notice
         return NEVER_PERMITTED
     os.setsid()
     for stranger in strangers:
-        stranger.close()
+        os.close(stranger.detach())
     gc.enable()
-    _prefer_our_death()
-    task = Task.from_json(from_memory(task_fd))
+    _prefer_our_death(inherited.oom_score)
+    task = read_task(birth.task_fd, birth.scope)
     setproctitle(f"tenured: {task.shard}")
-    os.environ.clear()
-    os.environ.update(task.environment)
-    time.tzset()
-    wakeup, wakeup_end = socket.socketpair()
-    wakeup.setblocking(False)
-    wakeup_end.setblocking(False)
-    signals.release(wakeup_end)
-    slot = inherited.board.slot(start.slot)
-    if not _permitted(slot, start):
+    wanted = read_environment(birth.task_fd)
+    os.close(birth.task_fd)
+    if wanted != inherited.environment:
+        environment.become(wanted, inherited.environment)
+        time.tzset()
+    wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signals.release(wakeup_end_fd)
+    slot = inherited.board.slot(birth.start.slot)
+    if not _permitted(slot, birth.start):
         return NEVER_PERMITTED
     fence.arm(slot)
-    handlers = inherited.preloaded.handlers
-    reference = task.spec.handler
-    if reference and reference not in handlers:
-        handlers = {**handlers, reference: load(reference, task.base, task.python_path)}
-    return inherited.run(task, slot, wakeup, handlers, inherited.preloaded.contexts, inherited.stdout_fd)
+    return birth.run(task, slot, wakeup_fd)
 
 
-def _prefer_our_death() -> None:
-    """When memory runs out, the kernel takes a child before the parent."""
-    fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+def oom_score_of_a_child() -> bytes:
+    """When memory runs out, the kernel takes a child before the fork server, which shares our score, or the parent."""
+    with open(_OOM_SCORE) as file:
+        return b"%d" % min(int(file.read()) + _OOM_RAISE, _OOM_MAX)
+
+
+def _prefer_our_death(score: bytes) -> None:
+    fd = os.open(_OOM_SCORE, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        score = int(os.pread(fd, 16, 0))
-        os.write(fd, b"%d" % min(score + _OOM_RAISE, _OOM_MAX))
+        os.write(fd, score)
     finally:
         os.close(fd)
 

@@ -18,7 +18,7 @@ What holds:
 from __future__ import annotations
 
 import enum
-import selectors
+import select
 import socket
 import ssl
 from dataclasses import dataclass
@@ -185,10 +185,11 @@ class Connection:
             self._take(self._parser.feed(opened.rest), now_ns)
 
     def ready(self, events: int) -> None:
-        """The selector says that the socket is ready."""
-        if events & selectors.EVENT_WRITE:
+        """What epoll reports of the socket: an error concerns whatever it was asked for."""
+        asked = self._events
+        if asked & select.EPOLLOUT and events & ~select.EPOLLIN:
             self._flush()
-        if events & selectors.EVENT_READ:
+        if asked & select.EPOLLIN and events & ~select.EPOLLOUT:
             self.readable()
 
     def readable(self) -> None:
@@ -222,7 +223,7 @@ class Connection:
             if count < READ_BYTES and not isinstance(sock, ssl.SSLSocket):
                 return
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            self._home.again(self)  # decrypted already, so the selector will not report it
+            self._home.again(self)  # decrypted already, so epoll will not report it
 
     def _take(self, parsed: Parsed, now_ns: int) -> None:
         self._heard_ns = now_ns
@@ -313,7 +314,7 @@ class Connection:
             self._update_interest()
 
     def _update_interest(self) -> None:
-        events = (0 if self._paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._out else 0)
+        events = (0 if self._paused else select.EPOLLIN) | (select.EPOLLOUT if self._out else 0)
         if self._sock is not None and events != self._events:
             self._home.watch(self, self._sock, self._events, events)
             self._events = events

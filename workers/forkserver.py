@@ -20,14 +20,18 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from setproctitle import setproctitle
 
-from workers import signals
+from workers import environment, log, signals
 from workers.board import Board
-from workers.child import Inheritance, Run, live
+from workers.child import Birth, Inheritance, Run, live, oom_score_of_a_child
 from workers.kernel import KillTimer, die_with_parent
+from workers.means import Means
 from workers.preload import preload
+from workers.spec import Scope, read_scope
 from workers.wire import (
     TEXT_MAX_CHARS,
     Began,
@@ -44,17 +48,28 @@ from workers.wire import (
     send,
 )
 
+_STREAMS_MAX = 256  # prepared at a time
+
+PrepareStream = Callable[[Means, Scope], Run]
+
 
 class ForkServer:
     """The loop. `serve` returns when the parent is gone; in a child nothing of this returns."""
 
     def __init__(
-        self, link: socket.socket, wake: socket.socket, wake_end: socket.socket, inherited: Inheritance
+        self,
+        link: socket.socket,
+        wake: socket.socket,
+        wake_end: socket.socket,
+        inherited: Inheritance,
+        prepare: Callable[[Scope], Run],
     ) -> None:
         self._link = link
         self._wake = wake
         self._wake_end = wake_end
         self._inherited = inherited
+        self._prepare = prepare
+        self._streams: dict[bytes, tuple[Scope, Run]] = {}
         self._children: dict[int, Start] = {}
 
     def serve(self) -> None:
@@ -79,15 +94,39 @@ class ForkServer:
             send(self._link, Failed(message.slot, message.epoch, "the fork server has no file descriptor left"))
             return
         try:
+            pid = self._bear(message, task_fd)
+        finally:
+            os.close(task_fd)
+        if pid is not None:
+            self._introduce(message, pid)
+
+    def _bear(self, start: Start, task_fd: int) -> int | None:
+        """Fork; None: that failed, and the parent knows."""
+        try:
+            scope, run = self._prepared(read_scope(task_fd))
+        except Exception as error:  # a task that cannot be read must not take the other children along
+            reason = f"the task cannot be read: {type(error).__name__}: {error}"[:TEXT_MAX_CHARS]
+            send(self._link, Failed(start.slot, start.epoch, reason))
+            return None
+        try:
             pid = os.fork()
         except OSError as error:
-            os.close(task_fd)
-            send(self._link, Failed(message.slot, message.epoch, f"fork failed: {error.strerror}"))
-            return
+            send(self._link, Failed(start.slot, start.epoch, f"fork failed: {error.strerror}"))
+            return None
         if pid == 0:
-            live(message, task_fd, self._inherited, [self._link, self._wake, self._wake_end])
-        os.close(task_fd)
-        self._introduce(message, pid)
+            live(Birth(start, scope, run, task_fd), self._inherited, [self._link, self._wake, self._wake_end])
+        return pid
+
+    def _prepared(self, text: bytes) -> tuple[Scope, Run]:
+        """What all children of a stream share, made at the first of them."""
+        found = self._streams.get(text)
+        if found is None:
+            if len(self._streams) >= _STREAMS_MAX:
+                self._streams.clear()
+            scope = Scope.from_json(text)
+            found = self._streams[text] = (scope, self._prepare(scope))
+            share()
+        return found
 
     def _introduce(self, start: Start, pid: int) -> None:
         """Hand the pidfd to the parent; nobody else can reap this pid, so the number is still the child's."""
@@ -127,10 +166,16 @@ def _take_stdout() -> int:
     return stdout_fd
 
 
-def _named(reference: str) -> Run:
+def share() -> None:
+    """Keep the collector's hands off all that exists, here and in the children: it would write to each object."""
+    gc.collect()
+    gc.freeze()
+
+
+def _named(reference: str) -> PrepareStream:
     module, _, name = reference.partition(":")
-    run: Run = getattr(importlib.import_module(module), name)
-    return run
+    prepare: PrepareStream = getattr(importlib.import_module(module), name)
+    return prepare
 
 
 def _arguments() -> argparse.Namespace:
@@ -146,7 +191,7 @@ def main() -> int:
     wake, wake_end = socket.socketpair()
     wake.setblocking(False)
     wake_end.setblocking(False)
-    signals.hold(wake_end)
+    signals.hold(wake_end.fileno())
     die_with_parent()
     if os.getppid() != arguments.parent:  # it died before the line above could notice
         return 1
@@ -160,18 +205,21 @@ def main() -> int:
         return 0
     if not isinstance(received[0], Prepare) or received[1] is None:
         raise Garbled(f"a {type(received[0]).__name__} came where Prepare with a file is expected")
-    run = _named(arguments.run)
+    prepare = _named(arguments.run)
     wanted = Preparation.from_json(from_memory(received[1]))
     preloaded = preload(wanted, lambda text: send(link, Warned(text[:TEXT_MAX_CHARS])))
-    inherited = Inheritance(os.getpid(), Board.attach(arguments.board), preloaded, run, stdout_fd)
+    environment.forget_what_imports_needed()
+    board = Board.attach(arguments.board)
+    inherited = Inheritance(os.getpid(), board, environment.packed(os.environ), oom_score_of_a_child())
+    means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, log.writer(2))
+
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them
     gc.disable()
-    gc.collect()
-    gc.freeze()
+    share()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the parent closed the link: that is the end
         send(link, Ready())
-        ForkServer(link, wake, wake_end, inherited).serve()
+        ForkServer(link, wake, wake_end, inherited, partial(prepare, means)).serve()
     return 0
 
 

@@ -35,7 +35,7 @@ class Home(Protocol):
     def wake_at(self, due_ns: int) -> None: ...
 
     def again(self, connection: Connection) -> None:
-        """Call `readable` in the next turn, whatever the selector says."""
+        """Call `readable` in the next turn, whatever epoll says."""
 
     def held(self, connection: Connection) -> bool:
         """Do not read now; `resume` will be called."""

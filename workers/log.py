@@ -18,10 +18,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from workers.spec import Task
+
 LINE_MAX_BYTES = 4096  # PIPE_BUF: what a pipe takes in one piece
 _TEXT_MAX_CHARS = 600
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 Value = str | int | float | bool | None
+Write = Callable[[bytes], object]  # fails rather than waits
 
 
 class Log:
@@ -29,15 +33,19 @@ class Log:
 
     __slots__ = ("_always", "_dropped", "_write")
 
-    def __init__(self, fd: int, supervisor: str, shard: str, epoch: int) -> None:
-        self._always: dict[str, Value] = {"supervisor": supervisor, "shard": shard, "epoch": epoch}
-        self._write = _writer(fd)
+    def __init__(self, write: Write, task: Task) -> None:
+        self._always: dict[str, Value] = {
+            "supervisor": task.scope.supervisor,
+            "shard": task.shard,
+            "epoch": task.epoch,
+        }
+        self._write = write
         self._dropped = 0
 
     def __call__(self, event: str, level: str = "INFO", **fields: Value) -> None:
         moment = datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC)
         record: dict[str, Value] = {
-            "time": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "time": moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
             "level": level,
             "event": event,
             **self._always,
@@ -55,14 +63,14 @@ class Log:
 
 def _line(record: dict[str, Value]) -> bytes:
     cut = {name: value[:_TEXT_MAX_CHARS] if isinstance(value, str) else value for name, value in record.items()}
-    line = json.dumps(cut, ensure_ascii=False).encode(errors="backslashreplace")
+    line = _ENCODER.encode(cut).encode(errors="backslashreplace")
     if len(line) < LINE_MAX_BYTES:
         return line + b"\n"
     kept = ("time", "level", "event", "supervisor", "shard", "epoch", "connection", "dropped")
     return json.dumps({name: cut[name] for name in kept if name in cut}).encode()[: LINE_MAX_BYTES - 1] + b"\n"
 
 
-def _writer(fd: int) -> Callable[[bytes], object]:
+def writer(fd: int) -> Write:
     """A write that fails rather than waits, and leaves the open file that others share as it is."""
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):  # never waits; and a position of our own would let others overwrite our lines

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 
-from websocket import ABNF
-
 OUTGOING_MAX_BYTES = 1024 * 1024
-TEXT, BINARY, CLOSE, PING, PONG = (
-    ABNF.OPCODE_TEXT,
-    ABNF.OPCODE_BINARY,
-    ABNF.OPCODE_CLOSE,
-    ABNF.OPCODE_PING,
-    ABNF.OPCODE_PONG,
-)
+TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
+_FIN, _MASK = 0x80, 0x80
 _SEND_BYTES = 65_536
 
 
@@ -34,7 +28,7 @@ class Outgoing:
         return len(self._data) > OUTGOING_MAX_BYTES
 
     def queue(self, opcode: int, payload: bytes) -> None:
-        self._data += ABNF.create_frame(payload, opcode).format()
+        self._data += frame(opcode, payload, os.urandom(4))
 
     def flush(self, sock: socket.socket) -> None:
         """Send until the socket takes no more. Raises OSError when the connection is broken."""
@@ -43,3 +37,17 @@ class Outgoing:
                 del self._data[: sock.send(bytes(self._data[:_SEND_BYTES]))]
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
+
+
+def frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
+    """A whole message or control frame as a client sends it: masked with four random bytes."""
+    size = len(payload)
+    if size < 126:
+        length = bytes([_MASK | size])
+    elif size < 65_536:
+        length = bytes([_MASK | 126]) + size.to_bytes(2, "big")
+    else:
+        length = bytes([_MASK | 127]) + size.to_bytes(8, "big")
+    masks = (mask * (size // 4 + 1))[:size]
+    masked = (int.from_bytes(payload, "big") ^ int.from_bytes(masks, "big")).to_bytes(size, "big")
+    return bytes([_FIN | opcode]) + length + mask + masked

@@ -10,8 +10,8 @@ fork. A module that needs a variable at import and raises without it is imported
 
 from __future__ import annotations
 
+import codecs
 import contextlib
-import encodings.idna  # noqa: F401  the resolver loads it at its first use, which would cost each child a megabyte
 import os
 import select
 import signal
@@ -52,6 +52,7 @@ def preload(wanted: Preparation, warn: Callable[[str], None]) -> Preloaded:
             warn(f"handler {reference} {fault} when imported, so each of its children imports it by itself")
         else:
             handlers[reference] = load(reference, wanted.base, wanted.python_path)
+    codecs.lookup("idna")  # the resolver does, at its first use, which would cost each child a megabyte
     contexts: Contexts = {}
     for ca in wanted.tls_cas:
         try:

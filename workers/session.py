@@ -16,7 +16,7 @@ Times are CLOCK_BOOTTIME nanoseconds and passed in, 0 = never. The jitter is ten
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from tenacity import RetryCallState, Retrying, wait_fixed, wait_random, wait_random_exponential
@@ -154,7 +154,7 @@ class Retry:
 
 def begun(retry: Retry, now_ns: int) -> Retry:
     """An attempt begins."""
-    return replace(retry, attempts=(*retry.attempts, now_ns)[-ATTEMPTS_MAX:])
+    return Retry(retry.failures, (*retry.attempts, now_ns)[-ATTEMPTS_MAX:])
 
 
 def ended(policy: Policy, link: Link, retry: Retry, now_ns: int) -> Retry:
@@ -164,7 +164,7 @@ def ended(policy: Policy, link: Link, retry: Retry, now_ns: int) -> Retry:
 
 def failed(policy: Policy, retry: Retry, refusal: Refusal, now_ns: int) -> tuple[Retry, int]:
     """After a refusal or an end: the new state, and when the next attempt may begin."""
-    retry = replace(retry, failures=retry.failures + 1)
+    retry = Retry(retry.failures + 1, retry.attempts)
     state = RetryCallState(Retrying(), None, (), {})
     state.attempt_number = retry.failures
     wait_s = (policy.permanent if refusal.permanent else policy.transient)(state)

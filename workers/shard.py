@@ -5,8 +5,9 @@ What holds:
 - the loop turns at least twice a second and says so on the board; nothing that it calls waits, but a handler's methods
   and the sink behind a full queue;
 - nothing is delivered at or after the deadline (see `delivery`); `seq` counts from 1 within the epoch;
-- a byte of SIGTERM on `wakeup` stops: the handler is told, each open connection gets a close frame and a second to
-  answer it, then what was received is handed over, the sink flushed and the last checkpoint written to the board.
+- a byte of SIGTERM on the wake-up pipe stops: the handler is told, each open connection gets a close frame and a
+  second to answer it, then what was received is handed over, the sink flushed and the last checkpoint written to the
+  board.
 
 Exit codes: 0 stopped as asked; 1 the handler or the sink failed; 3 the deadline passed; 78 the task cannot be done
 as it is configured. It does not time its own stop: the parent kills what takes too long.
@@ -17,31 +18,31 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import selectors
+import select
 import signal
 import socket
-import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from workers import tls
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.connection import NEVER_NS, Connection, State
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Dispatch
 from workers.envelope import Envelope
 from workers.frames import Message
-from workers.handler import BadHandler, Handler, load
+from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
 from workers.kernel import boottime_ns
 from workers.log import Log
+from workers.means import Means
 from workers.outflow import Bell, Outflow
-from workers.session import policy_of
+from workers.session import Policy, policy_of
 from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink, Sink
-from workers.spec import Task
-from workers.target import Target, Targets
+from workers.spec import Scope, Task
+from workers.target import Target, Targets, Templates
 from workers.template import TemplateError
 
 STOPPED, FAILED, BAD_CONFIGURATION = 0, 1, 78
@@ -50,55 +51,53 @@ HANDOVER_MAX_NS = 2_000_000_000  # at a stop: for messages that the handler has 
 _STDERR = 2
 
 
-def run(
-    task: Task,
-    slot: Slot,
-    wakeup: socket.socket,
-    handlers: Mapping[str, type[Handler]],
-    contexts: Mapping[str, ssl.SSLContext],
-    stdout_fd: int,
-    log_fd: int = _STDERR,
-) -> int:
-    """Serve the shard until it is stopped; returns the exit code. `handlers` and `contexts` were prepared before the
-    fork, by the texts in the task; what is missing there is made here. `stdout_fd` is for the sink alone."""
-    log = Log(log_fd, task.supervisor, task.shard, task.epoch)
-    spec = task.spec
+def prepare(means: Means, scope: Scope) -> Callable[[Task, Slot, int], int]:
+    """Make everything that is alike for all shards of a stream. The result serves one, in a process of its own, until
+    it is stopped, and returns the exit code; its last argument is the file that a SIGTERM arrives on."""
     try:
-        targets = Targets(task, os.environ)
-        envelope = Envelope(task.shard, task.epoch)
-        sink = sink_of(spec.sink, task.base, envelope, stdout_fd)
+        stream = _Stream(means, scope, Templates(scope.spec), policy_of(scope.spec))
+    except TemplateError as error:
+        return functools.partial(_unfit, means, str(error))
+    return functools.partial(_serve, stream)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    means: Means
+    scope: Scope
+    templates: Templates
+    policy: Policy
+
+
+def _unfit(means: Means, reason: str, task: Task, _slot: Slot, _wakeup_fd: int) -> int:
+    Log(means.write_log, task)("child.failed", "ERROR", reason=reason)
+    return BAD_CONFIGURATION
+
+
+def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
+    means, spec = stream.means, stream.scope.spec
+    try:
+        sink = sink_of(spec.sink, stream.scope.base, Envelope(task.shard, task.epoch), means.stdout_fd)
         sink.open()
-        handler = None
-        if spec.handler:
-            handler = (handlers.get(spec.handler) or load(spec.handler, task.base, task.python_path))()
-        context = functools.cache(lambda: contexts.get(spec.tls_ca) or tls.context(spec.tls_ca))
-        shard = _Shard(task, slot, targets, context, sink, handler, log)
-    except (BadHandler, BadSink, TemplateError, ValueError) as error:
-        log("child.failed", "ERROR", reason=str(error))
-        return BAD_CONFIGURATION
-    return shard.run(wakeup)
+        kind = means.handler(stream.scope)
+        shard = _Shard(stream, task, slot, sink, kind() if kind else None)
+    except (BadHandler, BadSink, ValueError) as error:
+        return _unfit(means, str(error), task, slot, wakeup_fd)
+    return shard.run(wakeup_fd)
 
 
 class _Shard:
     """The loop, and the home of its connections (see `home`)."""
 
-    def __init__(
-        self,
-        task: Task,
-        slot: Slot,
-        targets: Targets,
-        context: Callable[[], ssl.SSLContext],
-        sink: Sink,
-        handler: Handler | None,
-        log: Log,
-    ) -> None:
-        self.policy = policy_of(task.spec)
-        self.log = log
-        self.message_max_bytes = task.spec.max_message
+    def __init__(self, stream: _Stream, task: Task, slot: Slot, sink: Sink, handler: Handler | None) -> None:
+        self.policy = stream.policy
+        self.log = Log(stream.means.write_log, task)
+        self.message_max_bytes = stream.scope.spec.max_message
         self.stopping = False
         self._task, self._slot, self._words = task, slot, slot.words
-        self._targets, self._context, self._handler = targets, context, handler
-        self._selector = selectors.DefaultSelector()
+        self._targets, self._means = Targets(stream.templates, task, os.environ), stream.means
+        self._epoll = select.epoll()
+        self._ready: dict[int, Callable[[int], object]] = {}  # by file: what to do when epoll reports events of it
         self._bell = Bell()
         self._outflow = Outflow(slot, sink, self._bell)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
@@ -107,20 +106,22 @@ class _Shard:
         self._floors: dict[str, int] = {}
         self._due_ns = 0
         self._status = STOPPED
-        self._connections = [Connection(number, self) for number in range(targets.connections)]
+        self._connections = [Connection(number, self) for number in range(stream.templates.connections)]
+        self._handler = handler
         self._dispatch: Dispatch | None = None
         if handler is not None:
+            address = self._targets.address
             self._dispatch = Dispatch(
-                handler, self._outflow, log, lambda number: targets.address(number, self._checkpoint)
+                handler, self._outflow, self.log, lambda number: address(number, self._checkpoint)
             )
             handler._outlet = self._dispatch
 
     # --- the loop -------------------------------------------------------------------------------------------
 
-    def run(self, wakeup: socket.socket) -> int:
-        with self._selector:
-            self._selector.register(wakeup, selectors.EVENT_READ, lambda _: self._awoken(wakeup))
-            self._selector.register(self._bell.fd, selectors.EVENT_READ, lambda _: self._rung())
+    def run(self, wakeup_fd: int) -> int:
+        with self._epoll:
+            self._listen(wakeup_fd, lambda _: self._awoken(wakeup_fd))
+            self._listen(self._bell.fd, lambda _: self._rung())
             if not self._start():
                 return FAILED
             while not self._ended:
@@ -128,13 +129,17 @@ class _Shard:
             self._hand_over_rest()
             return self._finish()
 
+    def _listen(self, fd: int, ready: Callable[[int], object]) -> None:
+        self._epoll.register(fd, select.EPOLLIN)
+        self._ready[fd] = ready
+
     def _start(self) -> bool:
         task, words = self._task, self._words
         words[WANT] = len(self._connections)
         words[HEARTBEAT] = boottime_ns()
         if self._dispatch is not None and self._handler is not None:
             count = len(self._connections)
-            told = ShardOfHandler(task.shard, task.spec.stream, task.index, task.epoch, task.checkpoint, count)
+            told = ShardOfHandler(task.shard, task.scope.spec.stream, task.index, task.epoch, task.checkpoint, count)
             handler = self._handler
             if not self._dispatch.call(lambda: handler.start(told)):
                 self.log("child.failed", "ERROR", reason="the handler's start raised an error")
@@ -158,8 +163,9 @@ class _Shard:
         if self._ended:
             return
         wait_ns = 0 if self._again else min(min(self._due_ns, handler_due_ns) - now_ns, TURN_MAX_NS)
-        for key, events in self._selector.select(max(wait_ns, 0) / 1e9):
-            key.data(events)
+        for fd, events in self._epoll.poll(max(wait_ns, 0) / 1e9):
+            if ready := self._ready.get(fd):  # none: it was closed by what another one had to say
+                ready(events)
         if self._again:
             again, self._again = self._again, set()
             for connection in again:
@@ -184,9 +190,9 @@ class _Shard:
             self._paused.discard(connection)
             connection.resume(now_ns)
 
-    def _awoken(self, wakeup: socket.socket) -> None:
+    def _awoken(self, wakeup_fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            if signal.SIGTERM in wakeup.recv(4096):
+            if signal.SIGTERM in os.read(wakeup_fd, 4096):
                 self._stop()
 
     def _rung(self) -> None:
@@ -209,7 +215,7 @@ class _Shard:
         self.stopping = True
         now_ns = boottime_ns()
         for connection in self._connections:
-            connection.stop(self._task.spec.close_code, now_ns)
+            connection.stop(self._task.scope.spec.close_code, now_ns)
 
     def _hand_over_rest(self) -> None:
         """What was received before the end is the handler's, as long as that does not take too long."""
@@ -249,19 +255,22 @@ class _Shard:
         return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))
 
     def connect(self, target: Target) -> Opened:
-        return dial(target, self._context, self.policy.connect_timeout_ns)
+        return dial(target, lambda: self._means.context(self._task.scope), self.policy.connect_timeout_ns)
 
     def settled(self, connection: Connection, attempt: Attempt) -> None:
         self._settled.append((connection, attempt))
         self._bell.ring()
 
     def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None:
+        fd = sock.fileno()
         if not events:
-            self._selector.unregister(sock)
+            self._epoll.unregister(fd)
+            del self._ready[fd]
         elif not before:
-            self._selector.register(sock, events, connection.ready)
+            self._epoll.register(fd, events)
+            self._ready[fd] = connection.ready
         else:
-            self._selector.modify(sock, events, connection.ready)
+            self._epoll.modify(fd, events)
 
     def wake_at(self, due_ns: int) -> None:
         self._due_ns = min(self._due_ns, due_ns)

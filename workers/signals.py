@@ -9,27 +9,26 @@ that came between the fork and that moment is kept by the kernel and arrives the
 from __future__ import annotations
 
 import signal
-import socket
 from types import FrameType
 
 _HELD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
-def hold(wakeup: socket.socket) -> None:
-    """In the fork server: nothing that is sent to everybody gets through; a byte on `wakeup` says that a child died."""
+def hold(wakeup_fd: int) -> None:
+    """In the fork server: nothing that is sent to everybody gets through; a byte on it says that a child died."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     signal.signal(signal.SIGTERM, _noted)
     signal.signal(signal.SIGCHLD, _noted)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
 
 
-def release(wakeup: socket.socket) -> None:
-    """In a child: from now on, and for what came since the fork, SIGTERM is a byte of its number on `wakeup`."""
-    signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+def release(wakeup_fd: int) -> None:
+    """In a child: from now on, and for what came since the fork, SIGTERM is a byte of its number on it."""
+    signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """The byte that the interpreter has written to the wake-up socket says it all."""
+    """The byte that the interpreter has written to the wake-up pipe says it all."""

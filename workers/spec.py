@@ -1,4 +1,9 @@
-"""What a child is told when it starts: one frozen value, written by the parent as JSON and read by the child.
+"""What a child is told when it starts: one frozen value, written by the parent into a memfd.
+
+It is read in three parts, since what a child makes for itself costs memory in each of them, and what the fork server
+reads may stay in the memory that all later children inherit: the `Scope`, alike for all children of a stream, is read
+and made use of once by the fork server; the rest by the child; the environment, where secrets are, by the child, and
+only if it differs from the one that it has (see `environment`).
 
 Texts named `url`, `subscribe`, `headers` are templates (see `workers.template`): they are expanded at every
 connect, so that rotated secrets and fresh tokens just work. Durations are milliseconds, sizes bytes.
@@ -8,7 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
+
+from workers import environment
+
+_SIZE_BYTES = 8  # of the size in front of each part
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +44,64 @@ class StreamSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One child's whole task: one shard under one epoch."""
+class Scope:
+    """What all children of a stream at one supervisor are told alike."""
 
     spec: StreamSpec
     fleet: str
-    shard: str  # "trades/7", or "trades" where the stream is one shard
-    index: str  # "7", "eu", or "" where the stream is one shard
-    epoch: int
     host: str
-    slot: int  # of the board
-    checkpoint: str | None
-    environment: dict[str, str]  # what the child's os.environ becomes
     base: str  # folder of the configuration file: relative handler and file paths resolve against it
     credentials: str = ""  # systemd's credentials directory
     python_path: tuple[str, ...] = ()
-    supervisor: str = ""  # the id that the child's log lines carry
-
-    def to_json(self) -> bytes:
-        return json.dumps(dataclasses.asdict(self)).encode()
+    supervisor: str = ""  # the id that a child's log lines carry
 
     @staticmethod
-    def from_json(data: bytes) -> Task:
+    def from_json(data: bytes) -> Scope:
         raw = json.loads(data)
         spec = raw.pop("spec")
         for name in ("url", "subscribe"):
             spec[name] = tuple(spec[name])
         spec["headers"] = tuple((name, value) for name, value in spec["headers"])
         raw["python_path"] = tuple(raw["python_path"])
-        return Task(spec=StreamSpec(**spec), **raw)
+        return Scope(spec=StreamSpec(**spec), **raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One child's whole task: one shard under one epoch."""
+
+    scope: Scope
+    shard: str  # "trades/7", or "trades" where the stream is one shard
+    index: str  # "7", "eu", or "" where the stream is one shard
+    epoch: int
+    slot: int  # of the board
+    checkpoint: str | None
+    environment: dict[str, str]  # what the child's os.environ becomes; empty in a task that `read_task` returns
+
+    def packed(self) -> bytes:
+        """The three parts, each behind its size."""
+        scope = json.dumps(dataclasses.asdict(self.scope)).encode()
+        own = json.dumps([self.shard, self.index, self.epoch, self.slot, self.checkpoint]).encode()
+        parts = (scope, own, environment.packed(self.environment))
+        return b"".join(len(part).to_bytes(_SIZE_BYTES, "big") + part for part in parts)
+
+
+def read_scope(task_fd: int) -> bytes:
+    """The first part of a packed task, for `Scope.from_json`; the next read is that of the second."""
+    os.lseek(task_fd, 0, os.SEEK_SET)
+    return _read_part(task_fd)
+
+
+def read_task(task_fd: int, scope: Scope) -> Task:
+    """The second part."""
+    shard, index, epoch, slot, checkpoint = json.loads(_read_part(task_fd))
+    return Task(scope, shard, index, epoch, slot, checkpoint, {})
+
+
+def read_environment(task_fd: int) -> bytes:
+    """The third part, as `environment.become` wants it."""
+    return _read_part(task_fd)
+
+
+def _read_part(task_fd: int) -> bytes:
+    return os.read(task_fd, int.from_bytes(os.read(task_fd, _SIZE_BYTES), "big"))

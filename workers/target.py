@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from workers.spec import Task
+from workers.spec import StreamSpec, Task
 from workers.template import Template, parse
 
 
@@ -22,45 +22,50 @@ class Target:
     subscriptions: tuple[str, ...] = ()
 
 
+class Templates:
+    """The templates of a stream, parsed once. Raises `TemplateError`."""
+
+    __slots__ = ("connections", "headers", "subscriptions", "urls")
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self.urls = [parse(text) for text in spec.url]
+        self.headers = [(name, parse(text)) for name, text in spec.headers]
+        self.subscriptions = [parse(text) for text in spec.subscribe]
+        self.connections = len(self.urls) or 1  # a handler that names its own target has one
+
+
 class Targets:
-    """The templates of a task, parsed once. Raises `TemplateError`."""
+    """What the templates of its stream become in a shard."""
 
-    __slots__ = ("_environment", "_headers", "_subscriptions", "_task", "_urls", "_variables")
+    __slots__ = ("_environment", "_scope", "_templates", "_variables")
 
-    def __init__(self, task: Task, environment: Mapping[str, str]) -> None:
-        self._task = task
+    def __init__(self, templates: Templates, task: Task, environment: Mapping[str, str]) -> None:
+        self._templates = templates
+        self._scope = scope = task.scope
         self._environment = environment
-        self._urls = [parse(text) for text in task.spec.url]
-        self._headers = [(name, parse(text)) for name, text in task.spec.headers]
-        self._subscriptions = [parse(text) for text in task.spec.subscribe]
         self._variables = {
-            "fleet": task.fleet,
-            "stream": task.spec.stream,
+            "fleet": scope.fleet,
+            "stream": scope.spec.stream,
             "shard": task.shard,
             "index": task.index,
             "epoch": str(task.epoch),
-            "host": task.host,
+            "host": scope.host,
         }
-
-    @property
-    def connections(self) -> int:
-        """One for each url; a handler that names its own target has one."""
-        return len(self._urls) or 1
 
     def address(self, connection: int, checkpoint: str) -> tuple[str, dict[str, str]]:
         """Url and headers of a connection. Raises `TemplateError`."""
-        if not self._urls:
+        if not self._templates.urls:
             raise ValueError("there is no url in the file, so the handler has to give one from target()")
-        url = self._expand(self._urls[connection], connection, checkpoint)
-        return url, {name: self._expand(text, connection, checkpoint) for name, text in self._headers}
+        url = self._expand(self._templates.urls[connection], connection, checkpoint)
+        return url, {name: self._expand(text, connection, checkpoint) for name, text in self._templates.headers}
 
     def subscriptions(self, connection: int, checkpoint: str) -> tuple[str, ...]:
         """Raises `TemplateError`."""
-        return tuple(self._expand(text, connection, checkpoint, json=True) for text in self._subscriptions)
+        return tuple(self._expand(text, connection, checkpoint, json=True) for text in self._templates.subscriptions)
 
     def _expand(self, template: Template, connection: int, checkpoint: str, json: bool = False) -> str:
         variables = {**self._variables, "connection": str(connection), "checkpoint": checkpoint}
-        return template.expand(variables, self._environment, self._task.base, self._task.credentials, json=json)
+        return template.expand(variables, self._environment, self._scope.base, self._scope.credentials, json=json)
 
 
 def shown(url: str) -> str:

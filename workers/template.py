@@ -82,7 +82,7 @@ class Template:
             if isinstance(part, str):
                 texts.append(part)
                 continue
-            value = _value(part, variables, environment, Path(base), credentials)
+            value = _value(part, variables, environment, base, credentials)
             texts.append(jsonlib.dumps(value)[1:-1] if escaped else value)
         return "".join(texts)
 
@@ -92,7 +92,7 @@ class Template:
         for part in self.placeholders:
             if part.source:
                 try:
-                    _value(part, {}, environment, Path(base), credentials)
+                    _value(part, {}, environment, base, credentials)
                 except TemplateError as error:
                     sentences.append(str(error))
         return tuple(dict.fromkeys(sentences))
@@ -142,13 +142,13 @@ def _placeholder(inner: str) -> Placeholder:
 
 
 def _value(
-    part: Placeholder, variables: Mapping[str, str], environment: Mapping[str, str], base: Path, credentials: str
+    part: Placeholder, variables: Mapping[str, str], environment: Mapping[str, str], base: str | Path, credentials: str
 ) -> str:
     try:
         if part.source == "env":
             value = _variable(part, environment)
         elif part.source == "file":
-            value = _content(part, base / part.name)
+            value = _content(part, Path(base) / part.name)
         elif part.source == "credential":
             value = _credential(part, credentials)
         else:

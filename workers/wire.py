@@ -1,8 +1,9 @@
 """What the parent and the fork server say to each other, one message per packet of a SOCK_SEQPACKET pair.
 
 Packets are small JSON objects, `{"kind": ..., fields}`; open files travel beside them (SCM_RIGHTS). Whatever may be
-large or secret is the content of a memfd, so that no packet can outgrow the socket and nothing reaches an argv or
-stays in the fork server's memory, which all later children would inherit.
+large or secret is the content of a memfd, so that no packet can outgrow the socket and nothing reaches an argv.
+The fork server does not read a child's environment, so that no secret in it stays in the memory that all later
+children inherit.
 
     parent -> fork server    Prepare (once, first), Start
     fork server -> parent    Warned, Ready (once), then Began, Failed, Ended
@@ -23,6 +24,7 @@ _PACKET_MAX_BYTES = 16 * 1024
 _FDS_MAX = 1
 _FD_BYTES = array.array("i").itemsize
 TEXT_MAX_CHARS = 2000
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Garbled(ValueError):
@@ -107,7 +109,8 @@ _KINDS = {kind.__name__: kind for kind in (Prepare, Start, Ready, Warned, Began,
 
 def send(link: socket.socket, message: Message, fd: int | None = None) -> None:
     """One packet. Raises what the socket raises: BlockingIOError when full, OSError when the other end is gone."""
-    text = json.dumps({"kind": type(message).__name__, **dataclasses.asdict(message)}, ensure_ascii=False)
+    fields = {name: getattr(message, name) for name in message.__slots__}
+    text = _ENCODER.encode({"kind": type(message).__name__, **fields})
     packet = text.encode(errors="backslashreplace")  # a lone surrogate becomes its JSON escape
     rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
     link.sendmsg([packet], rights)

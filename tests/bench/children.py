@@ -11,7 +11,6 @@ import asyncio
 import os
 import select
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,19 +23,22 @@ import websocket
 from supervisor.children import ChildEvent, Children, Exited, Started, StartFailed
 from tests.process.conftest import ROOT, task
 from workers.board import STARTED, Board, Slot
+from workers.child import Run
 from workers.kernel import boottime_ns
-from workers.preload import Contexts, Handlers
-from workers.spec import Task
+from workers.means import Means
+from workers.spec import Scope, Task
 
 PEERS = 20
 PEER = f"import {websocket.__name__}, signal; print(flush=True); signal.pause()"
 
 
-def idle(task: Task, slot: Slot, wakeup: socket.socket, handlers: Handlers, contexts: Contexts, stdout_fd: int) -> int:
-    slot.words[STARTED] = boottime_ns()
-    wakeup.setblocking(True)
-    wakeup.recv(1)
-    return 0
+def idle(_means: Means, _scope: Scope) -> Run:
+    def run(_task: Task, slot: Slot, wakeup_fd: int) -> int:
+        slot.words[STARTED] = boottime_ns()
+        select.select([wakeup_fd], [], [])
+        return 0
+
+    return run
 
 
 def pss_mb(pid: int) -> float:

@@ -15,7 +15,7 @@ import pytest
 from supervisor.children import ChildEvent, Children, Exited, ExitStatus, Started, StartFailed
 from workers.board import Board
 from workers.kernel import boottime_ns
-from workers.spec import StreamSpec, Task
+from workers.spec import Scope, StreamSpec, Task
 
 ROOT = Path(__file__).parents[2]
 E = TypeVar("E", Started, StartFailed, Exited, ExitStatus)
@@ -24,16 +24,18 @@ T = TypeVar("T")
 
 def task(shard: str, epoch: int = 1, role: str = "wait", **spec: str) -> Task:
     return Task(
-        spec=StreamSpec(stream=shard.partition("/")[0], **spec),  # type: ignore[arg-type]
-        fleet="test",
+        scope=Scope(
+            spec=StreamSpec(stream=shard.partition("/")[0], **spec),  # type: ignore[arg-type]
+            fleet="test",
+            host="here",
+            base="/",
+        ),
         shard=shard,
         index=shard.partition("/")[2],
         epoch=epoch,
-        host="here",
         slot=-1,
         checkpoint=None,
         environment={"ROLE": role, "PATH": os.environ["PATH"]},
-        base="/",
     )
 
 

@@ -9,72 +9,78 @@ import ctypes
 import gc
 import json
 import os
+import select
 import signal
-import socket
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
 from workers.board import HEARTBEAT, MESSAGES, STARTED, Slot
+from workers.child import Run
 from workers.kernel import boottime_ns
-from workers.preload import Contexts, Handlers
-from workers.spec import Task
+from workers.means import Means
+from workers.spec import Scope, Task
 
 
-def play(task: Task, slot: Slot, wakeup: socket.socket, handlers: Handlers, contexts: Contexts, stdout_fd: int) -> int:
+def play(means: Means, scope: Scope) -> Run:
+    return partial(_play, means, scope)
+
+
+def _play(means: Means, scope: Scope, _task: Task, slot: Slot, wakeup_fd: int) -> int:
+    means.handler(scope)
     role, _, argument = os.environ["ROLE"].partition(" ")
     slot.words[STARTED] = slot.words[HEARTBEAT] = boottime_ns()
     if role == "wait":
-        return _wait(wakeup)
+        return _wait(wakeup_fd)
     if role == "exit":
         return int(argument)
     if role == "die":
         if int(argument) != signal.SIGKILL:
             signal.signal(int(argument), signal.SIG_DFL)
         os.kill(os.getpid(), int(argument))
-        return _wait(wakeup)
+        return _wait(wakeup_fd)
     if role == "busy":
         while True:
             slot.words[MESSAGES] += 1
     if role == "deaf":
         while True:
-            wakeup.setblocking(True)
-            wakeup.recv(1)
+            select.select([wakeup_fd], [], [])
+            os.read(wakeup_fd, 1)
     if role == "gil":
         ctypes.PyDLL(None).sleep(999)
     if role == "family":
         child = subprocess.Popen(["sleep", "999"])
         Path(argument).write_text(str(child.pid))
-        return _wait(wakeup)
+        return _wait(wakeup_fd)
     if role == "orphans":  # so many processes, each in a session of its own, whose parent is gone when they exit
         number, path = argument.split()
         script = f'for i in $(seq 0 {int(number) - 1}); do (setsid sh -c "echo \\$\\$ >> {path}; exit $i" &); done'
         subprocess.run(["sh", "-c", script], check=True)
-        return _wait(wakeup)
+        return _wait(wakeup_fd)
     if role == "raise":
         raise ValueError("a handler's mistake")
     if role == "describe":
-        Path(argument).write_text(json.dumps(_description(handlers, contexts, stdout_fd)))
-        return _wait(wakeup)
+        Path(argument).write_text(json.dumps(_description(means)))
+        return _wait(wakeup_fd)
     if role == "checkpoint":
         slot.write_checkpoint(argument)
-        return _wait(wakeup)
+        return _wait(wakeup_fd)
     if role == "print":
         print("a handler prints")
-        os.write(stdout_fd, b"an event\n")
+        os.write(means.stdout_fd, b"an event\n")
         return 0
     raise ValueError(f"there is no role {role}")
 
 
-def _wait(wakeup: socket.socket) -> int:
-    wakeup.setblocking(True)
-    while signal.SIGTERM not in wakeup.recv(64):
-        pass
+def _wait(wakeup_fd: int) -> int:
+    select.select([wakeup_fd], [], [])
+    while signal.SIGTERM not in os.read(wakeup_fd, 64):
+        select.select([wakeup_fd], [], [])
     return 0
 
 
-def _description(handlers: Handlers, contexts: Contexts, stdout_fd: int) -> dict[str, object]:
+def _description(means: Means) -> dict[str, object]:
     return {
         "environment": dict(os.environ),
         "initial_environment": Path("/proc/self/environ").read_bytes().decode(errors="replace"),
@@ -84,12 +90,12 @@ def _description(handlers: Handlers, contexts: Contexts, stdout_fd: int) -> dict
         "pid": os.getpid(),
         "title": Path("/proc/self/cmdline").read_bytes().decode().rstrip("\0"),
         "oom_score_adj": int(Path("/proc/self/oom_score_adj").read_text()),
-        "threads": [thread.name for thread in threading.enumerate()],
+        "threads": len(os.listdir("/proc/self/task")),
         "modules": sorted(sys.modules),
-        "handlers": sorted(handlers),
-        "contexts": sorted(contexts),
+        "handlers": sorted(means.handlers),
+        "contexts": sorted(means.contexts),
         "collects": gc.isenabled(),
-        "stdout_fd": stdout_fd,
+        "stdout_fd": means.stdout_fd,
         "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
     }
 

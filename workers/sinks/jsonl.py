@@ -14,7 +14,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 
 from workers.envelope import Batch, Envelope
 from workers.sinks.interface import BadSink
@@ -26,12 +25,13 @@ class Jsonl:
     inline = False
 
     def __init__(self, path: str, envelope: Envelope) -> None:
-        folder = path.endswith("/") or Path(path).is_dir()
-        self._path = Path(path) / "events.jsonl" if folder else Path(path)
+        self._path = path
         self._envelope = envelope
         self._fd = -1
 
     def open(self) -> None:
+        if self._path.endswith("/") or os.path.isdir(self._path):
+            self._path = os.path.join(self._path, "events.jsonl")
         try:
             self._fd = os.open(self._path, _FLAGS, 0o600)
         except OSError as error:

@@ -1,0 +1,110 @@
+"""The opening handshake of RFC 6455, section 4: the request as bytes, and whether an answer agrees to it.
+
+What holds: nothing of the request is malformed or ours to set, whatever stands in the configured headers; an answer is
+accepted only with status 101, both upgrade headers, the digest of our key, a protocol that we offered if any, and no
+extension, since none is offered. Redirects and cookies mean nothing here. No refusal holds a header or a query.
+
+It does not read or send.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from workers.session import Refusal, answered
+from workers.target import Target
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
+
+
+class Refused(Exception):
+    """An attempt failed."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+class Request:
+    """What one attempt asks for. Raises `Refused` where the target cannot be asked for."""
+
+    __slots__ = ("_key", "_protocols", "head", "host", "port", "secure")
+
+    def __init__(self, target: Target) -> None:
+        url = _checked_url(target.url)
+        self.secure = url.scheme == "wss"
+        self.host, self.port = url.hostname or "", url.port or (443 if self.secure else 80)
+        self._key = binascii.b2a_base64(os.urandom(16), newline=False)
+        self._protocols: list[str] = []
+        self.head = self._head(url, target.headers)
+
+    def _head(self, url: SplitResult, headers: tuple[tuple[str, str], ...]) -> bytes:
+        """No Origin unless configured: we are no browser."""
+        place = url.netloc.rpartition("@")[2]
+        lines = [f"GET {url.path or '/'}{'?' + url.query if url.query else ''} HTTP/1.1"]
+        lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+        lines.append(f"Sec-WebSocket-Key: {self._key.decode()}")
+        names = []
+        for name, value in headers:
+            self._check_header(name, value)
+            names.append(name.lower())
+            lines.append(f"{name}: {value}")
+        if "host" not in names:
+            lines.append(f"Host: {place}")
+        if url.username is not None and "authorization" not in names:
+            login = f"{unquote(url.username)}:{unquote(url.password or '')}"
+            lines.append(f"Authorization: Basic {binascii.b2a_base64(login.encode(), newline=False).decode()}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def _check_header(self, name: str, value: str) -> None:
+        lower = name.lower()
+        if lower == "sec-websocket-extensions":
+            raise Refused(Refusal(f"header {name} asks for an extension, but none is implemented", permanent=True))
+        if lower in _OURS:
+            raise Refused(Refusal(f"header {name} belongs to the upgrade itself, leave it out", permanent=True))
+        if any(character < " " and character != "\t" for character in name + value):
+            raise Refused(Refusal(f"header {name!r} holds a line break or control character", permanent=True))
+        if lower == "sec-websocket-protocol":
+            self._protocols += [protocol.strip().lower() for protocol in value.split(",")]
+
+    def check(self, head: bytes, unix_s: float) -> None:
+        """Raises `Refused` unless the head of the answer agrees to the upgrade as we asked for it."""
+        first, *lines = head.split(b"\r\n")
+        words = first.split(None, 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+            raise Refused(Refusal("the server does not speak HTTP"))
+        answer: dict[str, str] = {}
+        for line in lines:
+            name, _, value = line.decode("latin-1").partition(":")
+            answer[name.strip().lower()] = value.strip()
+        if int(words[1]) != 101:
+            raise Refused(answered(int(words[1]), answer.get("retry-after"), unix_s))
+        if "sec-websocket-extensions" in answer:
+            raise Refused(Refusal("the server agreed to an extension that nobody asked for", permanent=True))
+        digest = hashlib.sha1(self._key + _GUID, usedforsecurity=False).digest()
+        protocol = answer.get("sec-websocket-protocol", "").lower()
+        if (
+            answer.get("upgrade", "").lower() != "websocket"
+            or "upgrade" not in answer.get("connection", "").lower()
+            or answer.get("sec-websocket-accept") != binascii.b2a_base64(digest, newline=False).decode()
+        ):
+            raise Refused(Refusal("the upgrade failed: the answer is not one to our request"))
+        if protocol and protocol not in self._protocols:
+            raise Refused(Refusal("the upgrade failed: the server chose a protocol that was not offered"))
+
+
+def _checked_url(text: str) -> SplitResult:
+    try:
+        url = urlsplit(text)
+        valid = url.scheme in ("ws", "wss") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise Refused(Refusal("the url is none, expected ws://HOST[:PORT]/PATH or wss://...", permanent=True))
+    if any(character <= " " or character == "\x7f" for character in text):
+        raise Refused(Refusal("the url holds a space or a control character; write it as %20", permanent=True))
+    return url
