@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from supervisor.cli import commands
 from supervisor.config import load
+from supervisor.journal import EVENTS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -61,3 +62,8 @@ def test_every_module_named_is_there(module: str) -> None:
 @pytest.mark.parametrize(("file", "name"), re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAULTS))
 def test_every_test_that_is_said_to_show_something_is_there(file: str, name: str) -> None:
     assert re.search(rf"^(?:async )?def {name}\(", (ROOT / file).read_text(), re.M)
+
+
+def test_every_event_of_the_log_is_documented() -> None:
+    text = (ROOT / "docs" / "exit-codes.md").read_text()
+    assert EVENTS - set(re.findall(r"`([a-z]+\.[a-z]+)`", text)) == set()
