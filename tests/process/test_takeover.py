@@ -145,17 +145,22 @@ def test_a_frozen_supervisor_delivers_nothing_once_somebody_else_may_claim(
     assert_no_stale_delivery(a, b)
 
 
-def test_children_that_ignore_the_stop_cost_one_grace_together_and_are_released(
-    tmp_path: Path, feed: FeedProcess
-) -> None:
-    handler = tmp_path / "stubborn.py"
-    handler.write_text(
+def stubborn(folder: Path) -> str:
+    """A handler that does not stop when it is asked to."""
+    file = folder / "stubborn.py"
+    file.write_text(
         "import time\n"
         "from tenured import Handler\n"
         "class Stubborn(Handler):\n"
         "    def stop(self):\n"
         "        time.sleep(3600)\n"
     )
+    return f"{file}:Stubborn"
+
+
+def test_children_that_ignore_the_stop_cost_one_grace_together_and_are_released(
+    tmp_path: Path, feed: FeedProcess
+) -> None:
     store = f"sqlite:///{tmp_path}/leases.db"
     host = Host(
         tmp_path / "a",
@@ -164,7 +169,7 @@ def test_children_that_ignore_the_stop_cost_one_grace_together_and_are_released(
         shards=32,
         lease_duration="10s",
         supervisor=["stop_timeout = 2s"],
-        stream=[f"handler = {handler}:Stubborn"],
+        stream=[f"handler = {stubborn(tmp_path)}"],
     )
     with host:
         wait_streaming(feed, host.shards, timeout_s=30)
@@ -177,16 +182,8 @@ def test_children_that_ignore_the_stop_cost_one_grace_together_and_are_released(
 
 
 def test_a_second_signal_kills_at_once_and_still_releases(tmp_path: Path, feed: FeedProcess) -> None:
-    handler = tmp_path / "stubborn.py"
-    handler.write_text(
-        "import time\n"
-        "from tenured import Handler\n"
-        "class Stubborn(Handler):\n"
-        "    def stop(self):\n"
-        "        time.sleep(3600)\n"
-    )
     store = f"sqlite:///{tmp_path}/leases.db"
-    host = Host(tmp_path / "a", store, feed.url("a"), shards=8, stream=[f"handler = {handler}:Stubborn"])
+    host = Host(tmp_path / "a", store, feed.url("a"), shards=8, stream=[f"handler = {stubborn(tmp_path)}"])
     with host:
         wait_streaming(feed, host.shards)
         host.signal(signal.SIGTERM)
