@@ -58,6 +58,9 @@ class _End:
 class Connection:
     """`due_ns` is when `tick` has something to do. Handlers use `number`, `send` and `close`."""
 
+    _parser: Parser  # of a socket, as the two below
+    _out: Outgoing
+
     __slots__ = (
         "_attempt", "_end", "_events", "_frame_ns", "_heard_ns", "_home", "_host", "_opened_ns", "_out", "_parser",
         "_paused", "_pinged_ns", "_retry", "_sock", "_stuck", "_url", "due_ns", "number", "state",
@@ -73,8 +76,6 @@ class Connection:
         self._stuck: list[Attempt] = []
         self._host = self._url = ""
         self._sock: socket.socket | None = None
-        self._parser = Parser(home.message_max_bytes)
-        self._out = Outgoing()
         self._events = 0
         self._paused = False
         self._end: _End | None = None

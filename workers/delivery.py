@@ -82,8 +82,8 @@ class Direct:
 
 
 class Lane:
-    """For a sink that may wait: a thread, begun with its first work, and a queue of `QUEUE_MAX_BYTES`. `wake` is called
-    from the thread when there is room again, and when it ends."""
+    """For a sink that may wait: a thread, and a queue of `QUEUE_MAX_BYTES`. `wake` is called from the thread when
+    there is room again, and when it ends."""
 
     def __init__(self, sink: Sink, slot: Slot, wake: Callable[[], None]) -> None:
         self._sink = sink
@@ -94,9 +94,9 @@ class Lane:
         self._queued_bytes = 0
         self._token: str | None = None  # stands behind all of the queue
         self._closing = False
-        self._began = False
         self.failure = ""
         self.finished = False
+        threading.Thread(target=self._run, name="sink", daemon=True).start()
 
     @property
     def full(self) -> bool:
@@ -107,23 +107,17 @@ class Lane:
         with self._changed:
             self._queue.append(batch)
             self._queued_bytes += _weight(batch)
-            self._notify()
+            self._changed.notify()
 
     def commit(self, token: str) -> None:
         with self._changed:
             self._token = token
-            self._notify()
+            self._changed.notify()
 
     def finish(self) -> None:
         with self._changed:
             self._closing = True
-            self._notify()
-
-    def _notify(self) -> None:
-        if not self._began:
-            self._began = True
-            threading.Thread(target=self._run, name="sink", daemon=True).start()
-        self._changed.notify()
+            self._changed.notify()
 
     def _run(self) -> None:
         try:

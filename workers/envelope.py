@@ -9,7 +9,6 @@ event that a handler emitted outside of a message. A line holds no line break bu
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,7 +34,7 @@ class Envelope:
     __slots__ = ("_head",)
 
     def __init__(self, shard: str, epoch: int) -> None:
-        self._head = f'{{"shard":{json.dumps(shard)},"epoch":{epoch},"seq":'
+        self._head = f'{{"shard":{encode_basestring_ascii(shard)},"epoch":{epoch},"seq":'
 
     def lines(self, batch: Batch) -> bytes:
         try:

@@ -172,10 +172,11 @@ def share() -> None:
     gc.freeze()
 
 
-def _named(reference: str) -> PrepareStream:
-    module, _, name = reference.partition(":")
-    prepare: PrepareStream = getattr(importlib.import_module(module), name)
-    return prepare
+def _named(reference: str) -> tuple[PrepareStream, Callable[[], None] | None]:
+    """The function, and the one called `rehearse` beside it if there is one."""
+    name, _, function = reference.partition(":")
+    module = importlib.import_module(name)
+    return getattr(module, function), getattr(module, "rehearse", None)
 
 
 def _arguments() -> argparse.Namespace:
@@ -205,7 +206,7 @@ def main() -> int:
         return 0
     if not isinstance(received[0], Prepare) or received[1] is None:
         raise Garbled(f"a {type(received[0]).__name__} came where Prepare with a file is expected")
-    prepare = _named(arguments.run)
+    prepare, rehearse = _named(arguments.run)
     wanted = Preparation.from_json(from_memory(received[1]))
     preloaded = preload(wanted, lambda text: send(link, Warned(text[:TEXT_MAX_CHARS])))
     environment.forget_what_imports_needed()
@@ -216,6 +217,11 @@ def main() -> int:
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them
     gc.disable()
+    if rehearse is not None:
+        try:
+            rehearse()
+        except OSError as error:
+            send(link, Warned(f"each child will need more memory, since there could be no rehearsal: {error}"))
     share()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the parent closed the link: that is the end
         send(link, Ready())

@@ -145,7 +145,7 @@ class Parser:
         self._filled = 0
         self._opcode = 0  # of the fragmented message that is under way; 0: none
         self._fragments = bytearray()
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder: codecs.IncrementalDecoder | None = None  # made for the first fragment of a text
         self._done = False
 
     @property
@@ -272,6 +272,8 @@ class Parser:
         opcode = first & _OPCODE or self._opcode
         final = bool(first & _FIN)
         if opcode == _OP_TEXT:
+            if self._decoder is None:
+                self._decoder = codecs.getincrementaldecoder("utf-8")()
             try:
                 self._decoder.decode(payload, final)
             except UnicodeDecodeError:

@@ -42,22 +42,30 @@ class Bell:
 
 
 class Outflow:
-    """What a handler's events, or the messages themselves, go through."""
+    """What a handler's events, or the messages themselves, go through. The delivery begins with its first work: until
+    then a child has a thread less."""
 
     def __init__(self, slot: Slot, sink: Sink, bell: Bell) -> None:
-        self._words = slot.words
+        self._slot, self._words = slot, slot.words
+        self._sink = sink
         self._bell = bell
-        self._delivery: Delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, bell.ring)
+        self._delivery: Delivery | None = None
         self._seq = self._messages = self._bytes = 0
 
     @property
     def full(self) -> bool:
-        return self._delivery.full
+        return self._delivery is not None and self._delivery.full
 
     @property
     def failure(self) -> str:
         """Why nothing can be delivered any more, or empty."""
-        return self._delivery.failure
+        return self._delivery.failure if self._delivery else ""
+
+    def _begun(self) -> Delivery:
+        if self._delivery is None:
+            sink, slot = self._sink, self._slot
+            self._delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._bell.ring)
+        return self._delivery
 
     @property
     def next_seq(self) -> int:
@@ -65,7 +73,7 @@ class Outflow:
 
     def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
         """`at_ns`: unix time of arrival."""
-        self._delivery.put(Batch(connection, self._seq + 1, at_ns, messages, size))
+        self._begun().put(Batch(connection, self._seq + 1, at_ns, messages, size))
         self._seq += len(messages)
 
     def handled(self, messages: int, size: int) -> None:
@@ -76,16 +84,17 @@ class Outflow:
         self._words[BYTES] = self._bytes
 
     def commit(self, token: str) -> None:
-        self._delivery.commit(token)
+        self._begun().commit(token)
 
     def wait_for_room(self) -> None:
-        while self._delivery.full and not self._delivery.failure:
+        while self.full and not self.failure:
             self._words[HEARTBEAT] = boottime_ns()
             self._bell.wait()
 
     def finish(self) -> None:
         """Wait until everything is safe and the sink is closed."""
-        self._delivery.finish()
-        while not self._delivery.finished:
+        delivery = self._begun()
+        delivery.finish()
+        while not delivery.finished:
             self._words[HEARTBEAT] = boottime_ns()
             self._bell.wait()

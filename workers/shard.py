@@ -26,12 +26,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from workers import rehearsal
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.connection import NEVER_NS, Connection, State
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Dispatch
 from workers.envelope import Envelope
-from workers.frames import Message
+from workers.frames import Message, Parser
 from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
 from workers.kernel import boottime_ns
@@ -43,7 +44,6 @@ from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink, Sink
 from workers.spec import Scope, Task
 from workers.target import Target, Targets, Templates
-from workers.template import TemplateError
 
 STOPPED, FAILED, BAD_CONFIGURATION = 0, 1, 78
 TURN_MAX_NS = 500_000_000
@@ -56,9 +56,15 @@ def prepare(means: Means, scope: Scope) -> Callable[[Task, Slot, int], int]:
     it is stopped, and returns the exit code; its last argument is the file that a SIGTERM arrives on."""
     try:
         stream = _Stream(means, scope, Templates(scope.spec), policy_of(scope.spec))
-    except TemplateError as error:
+        Parser(scope.spec.max_message)
+    except ValueError as error:
         return functools.partial(_unfit, means, str(error))
     return functools.partial(_serve, stream)
+
+
+def rehearse() -> None:
+    """Called by the fork server before it has children; see `rehearsal`."""
+    rehearsal.rehearse(prepare)
 
 
 @dataclass(frozen=True, slots=True)

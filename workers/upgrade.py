@@ -12,12 +12,14 @@ from __future__ import annotations
 import binascii
 import hashlib
 import os
-from urllib.parse import SplitResult, unquote, urlsplit
+import re
+from urllib.parse import unquote
 
 from workers.session import Refusal, answered
-from workers.target import Target
+from workers.target import Target, parts
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_NO_URL = re.compile("[\\0- \x7f]")
 _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
 
 
@@ -36,27 +38,27 @@ class Request:
 
     def __init__(self, target: Target) -> None:
         url = _checked_url(target.url)
-        self.secure = url.scheme == "wss"
-        self.host, self.port = url.hostname or "", url.port or (443 if self.secure else 80)
-        self._key = binascii.b2a_base64(os.urandom(16), newline=False)
+        self.secure = url["scheme"].lower() == "wss"
+        self.host, self.port = url["host"].strip("[]"), int(url["port"] or (443 if self.secure else 80))
+        self._key = binascii.b2a_base64(os.urandom(16), newline=False).decode()
         self._protocols: list[str] = []
         self.head = self._head(url, target.headers)
 
-    def _head(self, url: SplitResult, headers: tuple[tuple[str, str], ...]) -> bytes:
+    def _head(self, url: re.Match[str], headers: tuple[tuple[str, str], ...]) -> bytes:
         """No Origin unless configured: we are no browser."""
-        place = url.netloc.rpartition("@")[2]
-        lines = [f"GET {url.path or '/'}{'?' + url.query if url.query else ''} HTTP/1.1"]
+        lines = [f"GET {url['path'] or '/'}{url['query'] or ''} HTTP/1.1"]
         lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
-        lines.append(f"Sec-WebSocket-Key: {self._key.decode()}")
+        lines.append(f"Sec-WebSocket-Key: {self._key}")
         names = []
         for name, value in headers:
             self._check_header(name, value)
             names.append(name.lower())
             lines.append(f"{name}: {value}")
         if "host" not in names:
-            lines.append(f"Host: {place}")
-        if url.username is not None and "authorization" not in names:
-            login = f"{unquote(url.username)}:{unquote(url.password or '')}"
+            lines.append(f"Host: {url['place']}")
+        if url["login"] is not None and "authorization" not in names:
+            user, _, password = url["login"].partition(":")
+            login = f"{unquote(user)}:{unquote(password)}"
             lines.append(f"Authorization: Basic {binascii.b2a_base64(login.encode(), newline=False).decode()}")
         return "\r\n".join([*lines, "", ""]).encode()
 
@@ -85,26 +87,27 @@ class Request:
             raise Refused(answered(int(words[1]), answer.get("retry-after"), unix_s))
         if "sec-websocket-extensions" in answer:
             raise Refused(Refusal("the server agreed to an extension that nobody asked for", permanent=True))
-        digest = hashlib.sha1(self._key + _GUID, usedforsecurity=False).digest()
         protocol = answer.get("sec-websocket-protocol", "").lower()
         if (
             answer.get("upgrade", "").lower() != "websocket"
             or "upgrade" not in answer.get("connection", "").lower()
-            or answer.get("sec-websocket-accept") != binascii.b2a_base64(digest, newline=False).decode()
+            or answer.get("sec-websocket-accept") != accept_of(self._key)
         ):
             raise Refused(Refusal("the upgrade failed: the answer is not one to our request"))
         if protocol and protocol not in self._protocols:
             raise Refused(Refusal("the upgrade failed: the server chose a protocol that was not offered"))
 
 
-def _checked_url(text: str) -> SplitResult:
-    try:
-        url = urlsplit(text)
-        valid = url.scheme in ("ws", "wss") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise Refused(Refusal("the url is none, expected ws://HOST[:PORT]/PATH or wss://...", permanent=True))
-    if any(character <= " " or character == "\x7f" for character in text):
+def accept_of(key: str) -> str:
+    """What an answer says to the key of a request."""
+    digest = hashlib.sha1((key + _GUID).encode(), usedforsecurity=False).digest()
+    return binascii.b2a_base64(digest, newline=False).decode()
+
+
+def _checked_url(text: str) -> re.Match[str]:
+    if _NO_URL.search(text):
         raise Refused(Refusal("the url holds a space or a control character; write it as %20", permanent=True))
+    url = parts(text)
+    if url is None or not 0 < int(url["port"] or 80) < 65_536:
+        raise Refused(Refusal("the url is none, expected ws://HOST[:PORT]/PATH or wss://...", permanent=True))
     return url

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from workers.envelope import Envelope
 from workers.sinks.discard import Discard
@@ -21,6 +21,5 @@ def sink_of(text: str, base: str, envelope: Envelope, stdout_fd: int) -> Sink:
     if text == "discard":
         return Discard()
     if kind == "jsonl" and rest:
-        folder = "/" if rest.endswith("/") else ""  # which a Path would lose
-        return Jsonl(f"{Path(base) / rest}{folder}", envelope)
+        return Jsonl(os.path.join(base, rest), envelope)
     raise BadSink(f"sink {text!r} is none, expected {FORMS}")

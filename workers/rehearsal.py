@@ -1,0 +1,95 @@
+"""A shard played through in the fork server, before it has children, so that they share what the first times cost.
+
+The first calls of a function write to it: the interpreter specialises the code and notes which attribute of which type
+it has found. After a fork each of these writes costs the child a page of its own; a tenth of its memory was such pages.
+
+What holds: afterwards this process has one thread and the files that it had. A rehearsal that fails is a warning: all
+that is lost is memory. It connects to this process alone, over loopback, and writes to files in memory only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from workers.board import DEADLINE, Board, Slot
+from workers.kernel import boottime_ns
+from workers.means import Means
+from workers.spec import Scope, StreamSpec, Task, read_environment, read_scope, read_task
+from workers.upgrade import accept_of
+from workers.wire import in_memory
+
+TIMES = 20  # the interpreter specialises a function after its eighth call, and some of it some calls later
+_THREADS_END_MAX_S = 5.0
+_CONNECT_TIMEOUT_MS = 2000
+_LEASE_NS = 60_000_000_000
+
+Prepare = Callable[[Means, Scope], Callable[[Task, Slot, int], int]]
+
+
+def rehearse(prepare: Prepare) -> None:
+    """Raises OSError if something in the way of a rehearsal was found."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=_serve, args=(listener,))
+        server.start()
+        try:
+            slot = Board.create().slot(0)
+            for _ in range(TIMES):
+                _play(prepare, slot, listener.getsockname()[1])
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
+    _wait_for_threads()
+
+
+def _play(prepare: Prepare, slot: Slot, port: int) -> None:
+    """One child's life from its task to its end, which comes with the first line of its log."""
+    slot.words[DEADLINE] = boottime_ns() + _LEASE_NS
+    wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    events_fd = os.memfd_create("rehearsal", os.MFD_CLOEXEC)
+    url = f"ws://127.0.0.1:{port}/${{shard}}"
+    sink = f"jsonl:/proc/self/fd/{events_fd}"
+    spec = StreamSpec("rehearsal", (url,), ("hello",), sink=sink, connect_timeout_ms=_CONNECT_TIMEOUT_MS)
+    task = Task(Scope(spec, "", "", "/"), f"rehearsal/{events_fd}", "0", 1, 0, None, {})
+    task_fd = in_memory(task.packed(), "rehearsal")
+    try:
+        scope = Scope.from_json(read_scope(task_fd))
+        task = read_task(task_fd, scope)
+        read_environment(task_fd)
+        means = Means({}, {}, -1, lambda _: os.write(wakeup_end_fd, bytes([signal.SIGTERM])))
+        prepare(means, scope)(task, slot, wakeup_fd)
+    finally:
+        for fd in (wakeup_fd, wakeup_end_fd, events_fd, task_fd):
+            os.close(fd)
+
+
+def _serve(listener: socket.socket) -> None:
+    """Agree to each upgrade, send an event, take leave."""
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except OSError:  # it was shut down: the rehearsal is over
+            return
+        with sock:
+            sock.settimeout(_CONNECT_TIMEOUT_MS / 1000)
+            head = sock.recv(4096).decode("latin-1")
+            key = head.partition("Sec-WebSocket-Key: ")[2].partition("\r\n")[0]
+            lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+            lines += [f"Sec-WebSocket-Accept: {accept_of(key)}", "", ""]
+            sock.sendall("\r\n".join(lines).encode() + b"\x81\x05event")
+            while b"\x88\x82" not in sock.recv(4096):
+                pass
+            sock.sendall(b"\x88\x00")
+
+
+def _wait_for_threads() -> None:
+    """No thread may be left when a process forks; those of the rehearsal have nothing left to do."""
+    until_s = time.monotonic() + _THREADS_END_MAX_S
+    while len(os.listdir("/proc/self/task")) > 1:
+        if time.monotonic() > until_s:
+            raise OSError("a thread of the rehearsal did not end")
+        time.sleep(0.001)
