@@ -76,8 +76,10 @@ def test_a_source_that_fails_leaves_the_last_credentials_and_is_asked_again(
     until(lambda: credentials.get_frozen_credentials() > before, 5)
 
 
-def test_a_closed_holder_asks_no_more(vault: Vault, credentials: AheadOfNeed) -> None:
-    thread = next(thread for thread in threading.enumerate() if thread.name == "tenured-credentials")
+def test_a_closed_holder_asks_no_more(vault: Vault) -> None:
+    before = set(threading.enumerate())
+    credentials = AheadOfNeed(vault, check_interval_s=0.001)
+    (thread,) = set(threading.enumerate()) - before
     credentials.close()
     thread.join(5)
     assert not thread.is_alive()
