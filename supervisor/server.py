@@ -30,8 +30,11 @@ _PREPARE_MAX_PER_HANDLER_S = 25.0
 _EXIT_MAX_S = 1.0
 _MESSAGES_PER_TURN = 64  # the loop has other things to do
 
-# What an interpreter needs to start and to find its modules, its certificates and the time of day.
-_PASSED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+# What an interpreter needs to start and to find its modules, its certificates and the time of day, and what every child
+# gets: a child whose environment differs has to touch memory to change it.
+_PASSED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+)
 _PASSED_PREFIXES = ("LC_", "PYTHON")
 # Numeric libraries start a thread per core at import, which no process that forks may have.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import socket
 import sys
 import time
 import traceback
@@ -65,11 +64,11 @@ class Birth:
     task_fd: int
 
 
-def live(birth: Birth, inherited: Inheritance, strangers: list[socket.socket]) -> NoReturn:
-    """The child's whole life, right after the fork. `strangers` are the fork server's sockets, not for us."""
+def live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -> NoReturn:
+    """The child's whole life, right after the fork. `stranger_fds` are the fork server's sockets, not for us."""
     status = CRASHED
     try:
-        status = _live(birth, inherited, strangers)
+        status = _live(birth, inherited, stranger_fds)
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else CRASHED
     except BaseException:
@@ -83,13 +82,13 @@ def live(birth: Birth, inherited: Inheritance, strangers: list[socket.socket]) -
         os._exit(status & 0xFF)
 
 
-def _live(birth: Birth, inherited: Inheritance, strangers: list[socket.socket]) -> int:
+def _live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -> int:
     die_with_parent()
     if os.getppid() != inherited.server_pid:  # it died before the line above could notice
         return NEVER_PERMITTED
     os.setsid()
-    for stranger in strangers:
-        os.close(stranger.detach())
+    for stranger_fd in stranger_fds:
+        os.close(stranger_fd)
     gc.enable()
     _prefer_our_death(inherited.oom_score)
     task = read_task(birth.task_fd, birth.scope)

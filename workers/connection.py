@@ -121,7 +121,8 @@ class Connection:
         if self._home.backlogged(self):
             return self._set_due(now_ns + _BACKLOG_PAUSE_NS)
         self._retry = session.begun(self._retry, now_ns)
-        self._stuck = [attempt for attempt in self._stuck if attempt.stuck]
+        if self._stuck:
+            self._stuck = [attempt for attempt in self._stuck if attempt.stuck]
         if len(self._stuck) >= STUCK_MAX:
             return self._refused(Refusal(f"{len(self._stuck)} earlier attempts still hang"), now_ns)
         home = self._home

@@ -66,7 +66,7 @@ class ForkServer:
     ) -> None:
         self._link = link
         self._wake = wake
-        self._wake_end = wake_end
+        self._own_fds = (link.fileno(), wake.fileno(), wake_end.fileno())
         self._inherited = inherited
         self._prepare = prepare
         self._streams: dict[bytes, tuple[Scope, Run]] = {}
@@ -77,7 +77,7 @@ class ForkServer:
         poll.register(self._link, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         while True:
-            ready = [fd for fd, _ in poll.poll()]
+            ready = dict(poll.poll())
             if self._wake.fileno() in ready:
                 self._wake.recv(4096)
                 self._bury()
@@ -114,7 +114,7 @@ class ForkServer:
             send(self._link, Failed(start.slot, start.epoch, f"fork failed: {error.strerror}"))
             return None
         if pid == 0:
-            live(Birth(start, scope, run, task_fd), self._inherited, [self._link, self._wake, self._wake_end])
+            live(Birth(start, scope, run, task_fd), self._inherited, self._own_fds)
         return pid
 
     def _prepared(self, text: bytes) -> tuple[Scope, Run]:
@@ -217,6 +217,8 @@ def main() -> int:
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them
     gc.disable()
+    if hasattr(sys, "_clear_type_cache"):
+        sys._clear_type_cache()  # it refers to names all over the memory, and to replace one writes to its page
     if rehearse is not None:
         try:
             rehearse()

@@ -13,6 +13,7 @@ import ctypes
 import functools
 import os
 import signal
+import struct
 import time
 
 _PR_SET_PDEATHSIG = 1
@@ -22,25 +23,12 @@ _TIMER_ABSTIME = 1
 _SECOND_NS = 1_000_000_000
 
 
-class _SigEvent(ctypes.Structure):
-    # 64 bytes on every Linux; only the head is named, the kernel ignores the rest for SIGEV_SIGNAL
-    _fields_ = (
-        ("value", ctypes.c_void_p),
-        ("signal", ctypes.c_int),
-        ("notify", ctypes.c_int),
-        ("rest", ctypes.c_char * 48),
-    )
+# A struct sigevent has 64 bytes on every Linux; the kernel looks at the head alone for SIGEV_SIGNAL.
+_KILL = struct.pack("Pii48x", 0, signal.SIGKILL, _SIGEV_SIGNAL)
+_TIMER_SPEC = struct.Struct("llll")  # a struct itimerspec: interval and value, each in seconds and nanoseconds
 
 
-class _TimeSpec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _TimerSpec(ctypes.Structure):
-    _fields_ = (("interval", _TimeSpec), ("value", _TimeSpec))
-
-
-@functools.cache  # loading makes classes; what the fork server has loaded costs its children nothing
+@functools.cache  # what the fork server has loaded costs its children nothing
 def _libc(name: str) -> ctypes.CDLL:
     """The library that has `name`: before glibc 2.34 the timers lived in librt."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -80,15 +68,14 @@ class KillTimer:
 
     def __init__(self) -> None:
         library = _libc("timer_create")
-        event = _SigEvent(signal=signal.SIGKILL, notify=_SIGEV_SIGNAL)
         self._timer = ctypes.c_void_p()
         self._settime = library.timer_settime
-        if library.timer_create(time.CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)) != 0:
+        if library.timer_create(time.CLOCK_BOOTTIME, _KILL, ctypes.byref(self._timer)) != 0:
             raise _refused("a timer on CLOCK_BOOTTIME (timer_create)")
 
     def set(self, at_ns: int) -> None:
         # zero would switch the timer off instead of firing it
         seconds, nanoseconds = divmod(max(at_ns, 1), _SECOND_NS)
-        spec = _TimerSpec(_TimeSpec(0, 0), _TimeSpec(seconds, nanoseconds))
-        if self._settime(self._timer, _TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+        spec = _TIMER_SPEC.pack(0, 0, seconds, nanoseconds)
+        if self._settime(self._timer, _TIMER_ABSTIME, spec, None) != 0:
             raise _refused(f"to set the timer to {at_ns} ns (timer_settime)")

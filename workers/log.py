@@ -49,8 +49,10 @@ class Log:
             "level": level,
             "event": event,
             **self._always,
-            **{name: value for name, value in fields.items() if value is not None},
         }
+        for name, value in fields.items():
+            if value is not None:
+                record[name] = value[:_TEXT_MAX_CHARS] if isinstance(value, str) else value
         if self._dropped:
             record["dropped"] = self._dropped
         try:
@@ -62,12 +64,11 @@ class Log:
 
 
 def _line(record: dict[str, Value]) -> bytes:
-    cut = {name: value[:_TEXT_MAX_CHARS] if isinstance(value, str) else value for name, value in record.items()}
-    line = _ENCODER.encode(cut).encode(errors="backslashreplace")
+    line = _ENCODER.encode(record).encode(errors="backslashreplace")
     if len(line) < LINE_MAX_BYTES:
         return line + b"\n"
     kept = ("time", "level", "event", "supervisor", "shard", "epoch", "connection", "dropped")
-    return json.dumps({name: cut[name] for name in kept if name in cut}).encode()[: LINE_MAX_BYTES - 1] + b"\n"
+    return json.dumps({name: record[name] for name in kept if name in record}).encode()[: LINE_MAX_BYTES - 1] + b"\n"
 
 
 def writer(fd: int) -> Write:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from workers.board import DEADLINE, Board, Slot
-from workers.kernel import boottime_ns
+from workers.kernel import boottime_ns, die_with_parent
 from workers.means import Means
 from workers.spec import Scope, StreamSpec, Task, read_environment, read_scope, read_task
 from workers.upgrade import accept_of
@@ -62,6 +62,7 @@ def _play(prepare: Prepare, slot: Slot, port: int) -> None:
         read_environment(task_fd)
         means = Means({}, {}, -1, lambda _: os.write(wakeup_end_fd, bytes([signal.SIGTERM])))
         prepare(means, scope)(task, slot, wakeup_fd)
+        die_with_parent()  # once more; it changes nothing
     finally:
         for fd in (wakeup_fd, wakeup_end_fd, events_fd, task_fd):
             os.close(fd)

@@ -94,7 +94,7 @@ def read_scope(task_fd: int) -> bytes:
 
 def read_task(task_fd: int, scope: Scope) -> Task:
     """The second part."""
-    shard, index, epoch, slot, checkpoint = json.loads(_read_part(task_fd))
+    shard, index, epoch, slot, checkpoint = json.loads(_read_part(task_fd).decode())
     return Task(scope, shard, index, epoch, slot, checkpoint, {})
 
 

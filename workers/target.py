@@ -57,11 +57,15 @@ class Targets:
         if not self._templates.urls:
             raise ValueError("there is no url in the file, so the handler has to give one from target()")
         url = self._expand(self._templates.urls[connection], connection, checkpoint)
-        return url, {name: self._expand(text, connection, checkpoint) for name, text in self._templates.headers}
+        headers = {}
+        for name, text in self._templates.headers:
+            headers[name] = self._expand(text, connection, checkpoint)
+        return url, headers
 
     def subscriptions(self, connection: int, checkpoint: str) -> tuple[str, ...]:
         """Raises `TemplateError`."""
-        return tuple(self._expand(text, connection, checkpoint, json=True) for text in self._templates.subscriptions)
+        texts = self._templates.subscriptions
+        return tuple(self._expand(text, connection, checkpoint, json=True) for text in texts) if texts else ()
 
     def _expand(self, template: Template, connection: int, checkpoint: str, json: bool = False) -> str:
         variables = {**self._variables, "connection": str(connection), "checkpoint": checkpoint}

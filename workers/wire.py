@@ -109,8 +109,10 @@ _KINDS = {kind.__name__: kind for kind in (Prepare, Start, Ready, Warned, Began,
 
 def send(link: socket.socket, message: Message, fd: int | None = None) -> None:
     """One packet. Raises what the socket raises: BlockingIOError when full, OSError when the other end is gone."""
-    fields = {name: getattr(message, name) for name in message.__slots__}
-    text = _ENCODER.encode({"kind": type(message).__name__, **fields})
+    fields: dict[str, Any] = {"kind": type(message).__name__}
+    for name in message.__slots__:
+        fields[name] = getattr(message, name)
+    text = _ENCODER.encode(fields)
     packet = text.encode(errors="backslashreplace")  # a lone surrogate becomes its JSON escape
     rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
     link.sendmsg([packet], rights)
@@ -125,14 +127,16 @@ def receive(link: socket.socket) -> tuple[Message, int | None] | None:
     packet, rights, flags, _ = link.recvmsg(
         _PACKET_MAX_BYTES, socket.CMSG_LEN(_FDS_MAX * _FD_BYTES), socket.MSG_CMSG_CLOEXEC
     )
-    fds = array.array("i", b"".join(data[: len(data) // _FD_BYTES * _FD_BYTES] for _, _, data in rights))
+    fds = array.array("i")
+    for _, _, data in rights:
+        fds.frombytes(data[: len(data) // _FD_BYTES * _FD_BYTES])
     if not packet:
         return None
     if flags & socket.MSG_TRUNC:
         close_all(fds)
         raise Garbled(f"a message of more than {_PACKET_MAX_BYTES} bytes came, which none has")
     try:
-        fields: dict[str, Any] = json.loads(packet)
+        fields: dict[str, Any] = json.loads(packet.decode())
         message = _KINDS[fields.pop("kind")](**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         close_all(fds)
