@@ -101,7 +101,7 @@ def _live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -
     wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signals.release(wakeup_end_fd)
     slot = inherited.board.slot(birth.start.slot)
-    if not _permitted(slot, birth.start):
+    if not permitted(slot, birth.start):
         return NEVER_PERMITTED
     fence.arm(slot)
     return birth.run(task, slot, wakeup_fd)
@@ -121,7 +121,7 @@ def _prefer_our_death(score: bytes) -> None:
         os.close(fd)
 
 
-def _permitted(slot: Slot, start: Start) -> bool:
+def permitted(slot: Slot, start: Start) -> bool:
     """Wait until the parent, which then holds our pidfd, has written our epoch. False: it did not within the budget."""
     until_ns = boottime_ns() + start.budget_ms * 1_000_000
     pause_s = _WAIT_MIN_S

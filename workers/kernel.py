@@ -73,6 +73,10 @@ class KillTimer:
         if library.timer_create(time.CLOCK_BOOTTIME, _KILL, ctypes.byref(self._timer)) != 0:
             raise _refused("a timer on CLOCK_BOOTTIME (timer_create)")
 
+    def delete(self) -> None:
+        """It will not fire any more; not to be used afterwards."""
+        _libc("timer_delete").timer_delete(self._timer)
+
     def set(self, at_ns: int) -> None:
         # zero would switch the timer off instead of firing it
         seconds, nanoseconds = divmod(max(at_ns, 1), _SECOND_NS)

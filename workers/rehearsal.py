@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from workers.board import DEADLINE, Board, Slot
-from workers.kernel import boottime_ns, die_with_parent
+from workers.board import DEADLINE, EPOCH, Board, Slot
+from workers.child import permitted
+from workers.kernel import KillTimer, boottime_ns, die_with_parent
 from workers.means import Means
 from workers.spec import Scope, StreamSpec, Task, read_environment, read_scope, read_task
 from workers.upgrade import accept_of
-from workers.wire import in_memory
+from workers.wire import Began, Start, in_memory, receive, send
 
 TIMES = 20  # the interpreter specialises a function after its eighth call, and some of it some calls later
 _THREADS_END_MAX_S = 5.0
@@ -48,24 +49,46 @@ def rehearse(prepare: Prepare) -> None:
 
 def _play(prepare: Prepare, slot: Slot, port: int) -> None:
     """One child's life from its task to its end, which comes with the first line of its log."""
-    slot.words[DEADLINE] = boottime_ns() + _LEASE_NS
+    slot.words[DEADLINE], slot.words[EPOCH] = boottime_ns() + _LEASE_NS, 1
     wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     events_fd = os.memfd_create("rehearsal", os.MFD_CLOEXEC)
     url = f"ws://127.0.0.1:{port}/${{shard}}"
     sink = f"jsonl:/proc/self/fd/{events_fd}"
     spec = StreamSpec("rehearsal", (url,), ("hello",), sink=sink, connect_timeout_ms=_CONNECT_TIMEOUT_MS)
     task = Task(Scope(spec, "", "", "/"), f"rehearsal/{events_fd}", "0", 1, 0, None, {})
-    task_fd = in_memory(task.packed(), "rehearsal")
     try:
-        scope = Scope.from_json(read_scope(task_fd))
-        task = read_task(task_fd, scope)
-        read_environment(task_fd)
+        task = _sent(task)
         means = Means({}, {}, -1, lambda _: os.write(wakeup_end_fd, bytes([signal.SIGTERM])))
-        prepare(means, scope)(task, slot, wakeup_fd)
         die_with_parent()  # once more; it changes nothing
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # so is this: all are blocked here
+        permitted(slot, Start(slot.number, task.epoch, 0))
+        timer = KillTimer()
+        timer.set(slot.words[DEADLINE])
+        timer.delete()
+        prepare(means, task.scope)(task, slot, wakeup_fd)
     finally:
-        for fd in (wakeup_fd, wakeup_end_fd, events_fd, task_fd):
+        for fd in (wakeup_fd, wakeup_end_fd, events_fd):
             os.close(fd)
+
+
+def _sent(task: Task) -> Task:
+    """The task as it comes from the parent, and the answer."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        task_fd = in_memory(task.packed(), "rehearsal")
+        send(theirs, Start(task.slot, task.epoch, 0), task_fd)
+        os.close(task_fd)
+        received = receive(ours)
+        assert received is not None
+        assert received[1] is not None
+        task_fd = received[1]
+        try:
+            task = read_task(task_fd, Scope.from_json(read_scope(task_fd)))
+            read_environment(task_fd)
+            send(ours, Began(task.slot, task.epoch, 0), task_fd)
+        finally:
+            os.close(task_fd)
+    return task
 
 
 def _serve(listener: socket.socket) -> None:

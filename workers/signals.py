@@ -12,8 +12,6 @@ import signal
 from types import FrameType
 
 _HELD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-# The same without the enums made of its answer, which nobody reads here and which cost a child 90 KB of touched memory.
-_sigmask = getattr(signal.pthread_sigmask, "__wrapped__", signal.pthread_sigmask)
 
 
 def hold(wakeup_fd: int) -> None:
@@ -29,7 +27,7 @@ def hold(wakeup_fd: int) -> None:
 def release(wakeup_fd: int) -> None:
     """In a child: from now on, and for what came since the fork, SIGTERM is a byte of its number on it."""
     signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
-    _sigmask(signal.SIG_UNBLOCK, _HELD)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
