@@ -45,6 +45,7 @@ EVENTS = frozenset(
         "connection.silent",
         "store.unreachable",
         "store.reachable",
+        "row.rejected",
         "config.reloaded",
         "config.rejected",
         "config.warning",

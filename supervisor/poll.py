@@ -9,16 +9,18 @@ from supervisor.model import SECOND, Apply, Log
 from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
 from supervisor.records import Lease, Member, Snapshot, expand
 from supervisor.state import State, owned
-from supervisor.watch import claimable, creatable, live, next_expiry, observe
-from supervisor.writes import Create
+from supervisor.watch import claimable, creatable, live, long_dead, next_expiry, observe
+from supervisor.writes import Create, DeleteMember
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
 START_CLAIMS_MIN = 16
+BURIALS_MAX = 25  # rows of dead members that we delete after one snapshot
 OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows: our peers see us as we see them
 
 
 def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
     """Everything that follows from one complete read of all rows."""
+    known_bad = state.watch.bad
     watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns)
     shards = dict(state.shards)
     for name, shard in state.shards.items():
@@ -36,8 +38,13 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
         polls=state.polls + 1,
         own_seen=state.own_seen + (state.me in snapshot.members),
         live_members=max(1, len(members)),
+        moving_members=max(1, sum(watch.members[member.id].moved for member in members)),
         strangers=frozenset(strangers),
     )
+    for member in long_dead(watch, snapshot, turn.ns)[:BURIALS_MAX]:
+        turn.out.append(Apply(DeleteMember(member.id, member.beat, member.nonce)))
+    for name in sorted(snapshot.bad.keys() - known_bad):
+        turn.out.append(Log("error", "row.rejected", shard=name, reason=snapshot.bad[name]))
     if not turn.draining:
         state = _create(state, turn, snapshot)
         state = _claim(state, turn, snapshot, members)

@@ -35,6 +35,7 @@ class State:
     watch: Watch = field(default_factory=Watch)
     member: Member | None = None  # our own row as last written or tried
     live_members: int = 1
+    moving_members: int = 1  # live ones whose beat we saw move: the rows of the dead must not slow us down
     round_ns: int = 0  # the next round of renewals
     snapshot_ns: int = 0  # the next snapshot; while one is under way, when we stop waiting for it
     polls: int = 0
@@ -49,7 +50,7 @@ class State:
         """The poll interval in force. On DynamoDB a snapshot costs a fortieth as much per row as a write does per
         lease (a strongly consistent read unit covers 4 KiB and costs a fifth of a write unit of 1 KiB), halved for
         safety: with this floor the fleet never pays more for reading than for renewing."""
-        return max(self.rules.poll_every_ns, self.live_members * self.rules.renew_every_ns // POLL_COST_RATIO)
+        return max(self.rules.poll_every_ns, self.moving_members * self.rules.renew_every_ns // POLL_COST_RATIO)
 
     @property
     def gap_max_ns(self) -> int:

@@ -17,14 +17,18 @@ from dataclasses import dataclass, field, replace
 from supervisor.model import MS
 from supervisor.records import Lease, Member, Snapshot
 
+DEAD_DURATIONS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The same `mark` was seen from `since_ns` (received) on; `duration_ns` is what its row promises."""
+    """The same `mark` was seen from `since_ns` (received) on; `duration_ns` is what its row promises; `moved` says that
+    we saw another mark before, so that somebody was alive."""
 
     mark: tuple[object, ...]
     since_ns: int
     duration_ns: int
+    moved: bool = False
 
     @property
     def expires_ns(self) -> int:
@@ -41,6 +45,7 @@ class Watch:
     missing: Mapping[str, int] = field(default_factory=dict)
     longest_ns: int = 0
     seen_ns: int = 0  # when the last complete snapshot was received
+    bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
     alone: bool = True  # no other member and no lease row was seen since the start
 
 
@@ -48,7 +53,7 @@ def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now
     duration_ns = duration_ms * MS
     if old is not None and old.mark == mark:
         return old if old.duration_ns == duration_ns else replace(old, duration_ns=max(old.duration_ns, duration_ns))
-    return Sighting(mark, now_ns, duration_ns)
+    return Sighting(mark, now_ns, duration_ns, moved=old is not None)
 
 
 def observe(
@@ -76,6 +81,7 @@ def observe(
         missing=missing,
         longest_ns=max(watch.longest_ns, *durations, 0),
         seen_ns=now_ns,
+        bad=frozenset(snapshot.bad),
         alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
     )
 
@@ -101,6 +107,15 @@ def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
 def live(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
     """The members whose beat moved within their duration, or which are new to us."""
     return [row for name, row in snapshot.members.items() if now_ns < watch.members[name].expires_ns]
+
+
+def long_dead(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
+    """The members whose beat has not moved for ten durations: their rows only cost everybody's snapshots."""
+    return [
+        row
+        for name, row in snapshot.members.items()
+        if now_ns >= watch.members[name].since_ns + DEAD_DURATIONS * watch.members[name].duration_ns
+    ]
 
 
 def next_expiry(watch: Watch, shards: Iterable[str], now_ns: int) -> int | None:

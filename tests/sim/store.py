@@ -26,10 +26,11 @@ class ModelStore:
     def __init__(self) -> None:
         self.leases: dict[str, Lease] = {}
         self.members: dict[str, Member] = {}
+        self.spoiled: dict[str, str] = {}  # rows that do not parse, with the reason
 
     def snapshot(self) -> Snapshot:
         leases = {name: replace(row, history=(), checkpoint=None) for name, row in self.leases.items()}
-        return Snapshot(leases, dict(self.members), {})
+        return Snapshot(leases, dict(self.members), dict(self.spoiled))
 
     def apply(self, write: Write) -> Outcome:
         match write:

@@ -8,6 +8,7 @@ import pytest
 
 from supervisor.model import SECOND
 from supervisor.phases import Claiming, Idle, Wanted
+from supervisor.records import Member
 from supervisor.writes import Applied, Claim, Refused
 from tests.sim.chaos import settled
 from tests.sim.parts import Host, Weather, rules
@@ -245,3 +246,24 @@ def test_a_lease_renewed_at_the_last_moment_is_not_taken() -> None:
     world.store.leases["s/0"] = replace(row, beat=row.beat + 1)
     world.run(2)
     assert not any(epoch > row.epoch for _, epoch in peer.tried), world.report("claimed")
+
+
+def test_rows_of_members_that_died_long_ago_are_deleted_and_slow_nobody_down() -> None:
+    world = World(40, 1, rules(4))
+    for number in range(200):
+        dead = Member(f"gone:{number}:x", "sim", "active", 7, "n", 10_000, 0, ())
+        world.store.members[dead.id] = dead
+    settled(world, 15)
+    world.run(10 * 10 - 20)
+    assert len(world.store.members) == 201
+    world.run(60)
+    assert set(world.store.members) == {world.hosts[0].name}
+
+
+def test_a_row_that_does_not_parse_is_said_once_and_hurts_no_other() -> None:
+    world = settled(World(41, 1, rules(2)))
+    world.store.spoiled = {"s/9": "epoch is 'x', expected a whole number"}
+    world.run(30)
+    said = [log for _, _, log in world.logs if log.event == "row.rejected"]
+    assert [(log.shard, log.reason) for log in said] == list(world.store.spoiled.items())
+    assert world.served() == set(world.rules.shards)
