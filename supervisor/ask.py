@@ -59,6 +59,6 @@ def ask(path: Path, command: str, timeout_s: float, **arguments: Any) -> dict[st
         if answer["ok"]:
             return dict(answer["reply"])
         sentence = str(answer["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise NoAnswer(f"the supervisor at {path} gave no complete answer to {command}") from None
     raise NoAnswer(f"the supervisor at {path} refused {command}: {sentence}")

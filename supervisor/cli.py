@@ -37,6 +37,7 @@ class Failed(Exception):
 
 def main() -> NoReturn:
     """The console script."""
+    _open_standard_files()
     try:
         code = commands.main(prog_name="tenured", standalone_mode=False)
     except Failed as failure:
@@ -53,6 +54,17 @@ def main() -> NoReturn:
     except PermissionError as error:
         code = _say(exits.NOT_PERMITTED, _sentence(error))
     sys.exit(code or exits.OK)
+
+
+def _open_standard_files() -> None:
+    """Whoever started us may have closed some of them. A lock, a log or a socket would get their numbers otherwise, and
+    what is printed would end up there."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, and so this one
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
 def _say(code: int, *sentences: str) -> int:
@@ -121,6 +133,9 @@ def run(source: str) -> int:
     """
     if sys.platform != "linux":
         raise Failed(exits.LIMITS, f"run needs Linux, this is {sys.platform}")
+    from supervisor import signals
+
+    signals.end_at_once()  # before what takes its time: process 1 would miss a stop meanwhile
     loaded = _loaded(source)
     from supervisor import daemon
 

@@ -12,6 +12,7 @@ block. See `ask` for the lines.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import inspect
 import json
@@ -40,23 +41,30 @@ class Occupied(Exception):
 class Control:
     """The listening socket. Made by `serve`, ended by `close`."""
 
-    __slots__ = ("_handlers", "_lock_fd", "_open", "_server", "path")
+    __slots__ = ("_file", "_handlers", "_lock_fd", "_open", "_server", "path")
 
     def __init__(self, path: Path, lock_fd: int, handlers: Mapping[str, Handler]) -> None:
         self.path = path
+        self._file: tuple[int, int] | None = None
         self._lock_fd = lock_fd
         self._handlers = handlers
         self._open = 0
         self._server: asyncio.Server | None = None
 
     async def _listen(self, listener: socket.socket) -> None:
+        self._file = _identity(self.path)
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=REQUEST_MAX_BYTES)
 
     async def close(self) -> None:
-        """No further request; the socket's file is removed, then another supervisor may have the folder."""
+        """No further request; the socket's file is removed, then another supervisor may have the folder.
+
+        Where the folder was removed under us, another may have made it again, with a lock and a socket of its own.
+        """
         if self._server is not None:
             self._server.close()
-        self.path.unlink(missing_ok=True)
+        if _identity(self.path) == self._file:
+            with contextlib.suppress(OSError):  # nobody listens there; the next supervisor replaces it
+                self.path.unlink()
         os.close(self._lock_fd)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,7 +92,7 @@ class Control:
         try:
             request = json.loads(line)
             handler = self._handlers[request["command"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             known = ", ".join(sorted(self._handlers))
             return {"ok": False, "error": f'expected a line such as {{"command": "health"}} with one of {known}'}
         try:
@@ -140,6 +148,15 @@ def _listener(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file; None: there is none, or not for us."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _permitted(connection: socket.socket) -> bool:

@@ -25,6 +25,7 @@ from supervisor.journal import Journal
 from supervisor.model import MS, Moment, Rules, ShardRule
 from supervisor.phases import Held
 from supervisor.settings import Settings
+from supervisor.signals import Signals
 from supervisor.state import State, begin
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation, open_store, parse
@@ -93,10 +94,21 @@ class Daemon:
 
     async def run(self, warnings: Sequence[str]) -> int:
         """The exit code, once everything is over and every child is dead."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._feed, model.StopRequested(), 0)
-        self._loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        self._loop.add_signal_handler(signal.SIGCHLD, self._children.reap)
+        signals = Signals(
+            self._loop,
+            {
+                signal.SIGTERM: self._stop,
+                signal.SIGINT: self._stop,
+                signal.SIGHUP: lambda: None,  # its default would end us
+                signal.SIGCHLD: self._children.reap,
+            },
+        )
+        try:
+            return await self._run(warnings)
+        finally:
+            signals.close()
+
+    async def _run(self, warnings: Sequence[str]) -> int:
         self._journal.capture()
         self._journal.write(
             "info", "supervisor.started", store=self._store.url, fleet=self._settings.fleet, pid=os.getpid()
@@ -216,6 +228,9 @@ class Daemon:
 
     # --- ends ---------------------------------------------------------------------------------------------
 
+    def _stop(self) -> None:
+        self._feed(model.StopRequested(), boottime_ns())
+
     def _unfit(self, sentence: str) -> None:
         self._finish(exits.STORE, sentence)
 
@@ -272,7 +287,8 @@ async def _run(settings: Settings, warnings: Sequence[str]) -> int:
     held = await lock.take(settings.state_dir, LOCK_WAIT_S)
     try:
         if isinstance(parse(settings.store, settings.base), SqliteLocation):
-            _initialize(store)
+            # It may wait for the file, and the main thread has to hear signals meanwhile.
+            await asyncio.to_thread(_initialize, store)
         return await Daemon(settings, store, held, asyncio.get_running_loop()).run(warnings)
     finally:
         store.close()

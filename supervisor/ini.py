@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from workers.regular import open_regular
+
 FILE_MAX_BYTES = 4 * 1024 * 1024
 _BEFORE = "before the first section"
 
@@ -154,7 +156,7 @@ def read(source: str, environ: Mapping[str, str]) -> Document:
 
 def _text(path: Path, shown: str, found: _Gathering) -> str:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if os.fstat(file.fileno()).st_mode & 0o004:
                 found.public.add(shown)
             data = file.read(FILE_MAX_BYTES + 1)

@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.regular import open_regular
+
 NAMES = ("fleet", "stream", "shard", "index", "connection", "epoch", "checkpoint", "host")
 SOURCES = ("env", "file", "credential")
 FILE_MAX_BYTES = 65_536
@@ -182,7 +184,7 @@ def _credential(part: Placeholder, credentials: str) -> str:
 
 def _content(part: Placeholder, path: Path) -> str:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read(FILE_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else "the path is none"
