@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import pytest
 from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
+from workers import connection as connection_module
 from workers.board import CONNECTS, MESSAGES, OPEN
 
 
@@ -106,7 +106,7 @@ def test_a_server_that_accepts_and_closes_is_not_hammered_even_if_the_jitter_is_
         peer.accept()
         peer.close(1000)
 
-    monkeypatch.setattr(random, "uniform", lambda low, high: low)
+    monkeypatch.setattr(connection_module, "chance", lambda: 0.0)
     with Feed(behave) as feed, Child(task(feed.url, reconnect_min_ms=1, reconnect_max_ms=500, stable_after_ms=60_000)):
         until(lambda: len(feed.connects) >= 25, 20)
         times = [connect.at for connect in feed.connects]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from random import random
 
 import pytest
 
@@ -102,7 +103,7 @@ def attempts(policy: Policy, refusal: Refusal, seconds: float, open_s: float = 0
         now_ns += int(open_s * S)
         if open_s:
             retry = session.ended(policy, opened, retry, now_ns)
-        retry, now_ns = session.failed(policy, retry, refusal, now_ns)
+        retry, now_ns = session.failed(policy, retry, refusal, now_ns, random())
     return times
 
 
@@ -114,10 +115,10 @@ def test_at_most_ten_connects_in_any_minute_when_each_is_accepted_and_closed(pol
 
 def test_the_wait_is_jittered_over_the_whole_window_up_to_the_cap(policy: Policy) -> None:
     late = Retry(failures=50)
-    waits = [session.failed(policy, late, Refusal("x"), 0)[1] / S for _ in range(2000)]
+    waits = [session.failed(policy, late, Refusal("x"), 0, random())[1] / S for _ in range(2000)]
     assert min(waits) < 3
     assert 57 < max(waits) <= 60
-    first = [session.failed(policy, Retry(), Refusal("x"), 0)[1] / S for _ in range(2000)]
+    first = [session.failed(policy, Retry(), Refusal("x"), 0, random())[1] / S for _ in range(2000)]
     assert max(first) <= 0.5
 
 
@@ -129,7 +130,7 @@ def test_a_permanent_refusal_is_retried_at_the_cap_and_for_ever(policy: Policy) 
 
 
 def test_the_floor_of_the_server_is_waited_for(policy: Policy) -> None:
-    assert session.failed(policy, Retry(), Refusal("429", floor_s=300), 5 * S)[1] == 305 * S
+    assert session.failed(policy, Retry(), Refusal("429", floor_s=300), 5 * S, random())[1] == 305 * S
 
 
 def test_only_a_stable_connection_starts_the_backoff_over(policy: Policy) -> None:
@@ -143,5 +144,5 @@ def test_the_memory_of_attempts_is_bounded(policy: Policy) -> None:
     retry = Retry()
     for number in range(5000):
         retry = session.begun(retry, number)
-        retry, _ = session.failed(policy, retry, Refusal("x"), number)
+        retry, _ = session.failed(policy, retry, Refusal("x"), number, random())
     assert len(retry.attempts) == session.ATTEMPTS_MAX

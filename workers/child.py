@@ -24,12 +24,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from setproctitle import setproctitle
-
 from workers import environment, fence, signals
 from workers.board import EPOCH, Board, Slot
 from workers.kernel import boottime_ns, die_with_parent
 from workers.spec import Scope, Task, read_environment, read_task
+from workers.title import set_title
 from workers.wire import Start
 
 CRASHED = 1  # an error that nothing caught; its traceback is on stderr
@@ -92,7 +91,7 @@ def _live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -
     gc.enable()
     _prefer_our_death(inherited.oom_score)
     task = read_task(birth.task_fd, birth.scope)
-    setproctitle(f"tenured: {task.shard}")
+    set_title(f"tenured: {task.shard}")
     wanted = read_environment(birth.task_fd)
     os.close(birth.task_fd)
     if wanted != inherited.environment:

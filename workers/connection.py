@@ -18,6 +18,7 @@ What holds:
 from __future__ import annotations
 
 import enum
+import os
 import select
 import socket
 import ssl
@@ -36,6 +37,11 @@ READS_PER_TURN = 4
 NEVER_NS = 2**63 - 1
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 _BACKLOG_PAUSE_NS = 10_000_000
+
+
+def chance() -> float:
+    """From 0 to below 1. Not `random`, which is seeded anew at each fork, in a page that a child would else share."""
+    return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
 
 class State(enum.Enum):
@@ -152,7 +158,7 @@ class Connection:
 
     def _refused(self, refusal: Refusal, now_ns: int) -> None:
         """An attempt failed, or an open connection ended: when to try again."""
-        self._retry, until_ns = session.failed(self._home.policy, self._retry, refusal, now_ns)
+        self._retry, until_ns = session.failed(self._home.policy, self._retry, refusal, now_ns, chance())
         if refusal.floor_s:
             self._home.set_floor(self._host, now_ns + int(refusal.floor_s * 1e9))
         self.state = State.WAITING

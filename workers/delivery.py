@@ -15,8 +15,8 @@ A frozen machine can still be between the look and the write; the epoch in each 
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -89,14 +89,16 @@ class Lane:
         self._sink = sink
         self._slot = slot
         self._wake = wake
-        self._changed = threading.Condition()
+        self._lock = _thread.allocate_lock()
+        self._wanted = _thread.allocate_lock()  # free when there is something to do for the thread
+        self._wanted.acquire()
         self._queue: list[Batch] = []
         self._queued_bytes = 0
         self._token: str | None = None  # stands behind all of the queue
         self._closing = False
         self.failure = ""
         self.finished = False
-        threading.Thread(target=self._run, name="sink", daemon=True).start()
+        _thread.start_new_thread(self._run, ())  # not `threading`: see `fence`
 
     @property
     def full(self) -> bool:
@@ -104,20 +106,25 @@ class Lane:
 
     def put(self, batch: Batch) -> None:
         end_if_fenced(self._slot, boottime_ns())
-        with self._changed:
+        with self._lock:
             self._queue.append(batch)
             self._queued_bytes += _weight(batch)
-            self._changed.notify()
+            self._rouse()
 
     def commit(self, token: str) -> None:
-        with self._changed:
+        with self._lock:
             self._token = token
-            self._changed.notify()
+            self._rouse()
 
     def finish(self) -> None:
-        with self._changed:
+        with self._lock:
             self._closing = True
-            self._changed.notify()
+            self._rouse()
+
+    def _rouse(self) -> None:
+        """Under the lock."""
+        if self._wanted.locked():
+            self._wanted.release()
 
     def _run(self) -> None:
         try:
@@ -147,9 +154,9 @@ class Lane:
 
     def _next(self, timeout_s: float | None) -> tuple[list[Batch], str | None, bool]:
         """All that waits: events, the newest token, whether this is the end. Their bytes count until written."""
-        with self._changed:
-            if not (self._queue or self._token is not None or self._closing):
-                self._changed.wait(timeout_s)
+        if not (self._queue or self._token is not None or self._closing):  # what comes after this look frees `_wanted`
+            self._wanted.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        with self._lock:
             batches, self._queue = self._queue, []
             token, self._token = self._token, None
             return batches, token, self._closing
@@ -157,7 +164,7 @@ class Lane:
     def _deliver(self, batches: list[Batch]) -> None:
         end_if_fenced(self._slot, boottime_ns())
         self._sink.write(batches)
-        with self._changed:
+        with self._lock:
             was_full = self.full
             self._queued_bytes -= sum(map(_weight, batches))
         if was_full:

@@ -23,8 +23,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from setproctitle import setproctitle
-
 from workers import environment, log, signals
 from workers.board import Board
 from workers.child import Birth, Inheritance, Run, live, oom_score_of_a_child
@@ -32,6 +30,7 @@ from workers.kernel import KillTimer, die_with_parent
 from workers.means import Means
 from workers.preload import preload
 from workers.spec import Scope, read_scope
+from workers.title import set_title
 from workers.wire import (
     TEXT_MAX_CHARS,
     Began,
@@ -196,7 +195,7 @@ def main() -> int:
     die_with_parent()
     if os.getppid() != arguments.parent:  # it died before the line above could notice
         return 1
-    setproctitle("tenured: fork server")
+    set_title("tenured: fork server")
     link = socket.socket(fileno=arguments.link)
     for fd in (arguments.link, arguments.board):
         os.set_inheritable(fd, False)

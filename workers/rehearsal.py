@@ -3,16 +3,19 @@
 The first calls of a function write to it: the interpreter specialises the code and notes which attribute of which type
 it has found. After a fork each of these writes costs the child a page of its own; a tenth of its memory was such pages.
 
-What holds: afterwards this process has one thread and the files that it had. A rehearsal that fails is a warning: all
-that is lost is memory. It connects to this process alone, over loopback, and writes to files in memory only.
+What holds: afterwards this process has one thread and the files that it had. A rehearsal that fails, which it does at
+once, is a warning: all that is lost is memory. It connects to this process alone, over loopback, and writes to files in
+memory only.
 """
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import gc
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
 
@@ -34,17 +37,30 @@ Prepare = Callable[[Means, Scope], Callable[[Task, Slot, int], int]]
 
 def rehearse(prepare: Prepare) -> None:
     """Raises OSError if something in the way of a rehearsal was found."""
+    before = _files()
+    try:
+        _play_all(prepare)
+    finally:
+        gc.collect()
+        for fd in _files() - before:  # a child leaves its files to the kernel; here they would be its successors'
+            os.close(fd)
+
+
+def _files() -> set[int]:
+    names = os.listdir("/proc/self/fd")  # the listing itself is in it, and gone by now
+    return {int(name) for name in names if os.path.lexists(f"/proc/self/fd/{name}")}
+
+
+def _play_all(prepare: Prepare) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = threading.Thread(target=_serve, args=(listener,))
-        server.start()
+        _thread.start_new_thread(_serve, (listener,))
         try:
             slot = Board.create().slot(0)
             for _ in range(TIMES):
                 _play(prepare, slot, listener.getsockname()[1])
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            server.join()
-    _wait_for_threads()
+            _wait_for_threads()
 
 
 def _play(prepare: Prepare, slot: Slot, port: int) -> None:
@@ -58,7 +74,13 @@ def _play(prepare: Prepare, slot: Slot, port: int) -> None:
     task = Task(Scope(spec, "", "", "/"), f"rehearsal/{events_fd}", "0", 1, 0, None, {})
     try:
         task = _sent(task)
-        means = Means({}, {}, -1, lambda _: os.write(wakeup_end_fd, bytes([signal.SIGTERM])))
+        said: list[bytes] = []
+
+        def write_log(line: bytes) -> None:
+            said.append(line)
+            os.write(wakeup_end_fd, bytes([signal.SIGTERM]))
+
+        means = Means({}, {}, -1, write_log)
         die_with_parent()  # once more; it changes nothing
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # so is this: all are blocked here
         permitted(slot, Start(slot.number, task.epoch, 0))
@@ -66,6 +88,8 @@ def _play(prepare: Prepare, slot: Slot, port: int) -> None:
         timer.set(slot.words[DEADLINE])
         timer.delete()
         prepare(means, task.scope)(task, slot, wakeup_fd)
+        if b'"connection.opened"' not in said[0]:
+            raise OSError(f"a connection to this very process failed: {said[0].decode().strip()}")
     finally:
         for fd in (wakeup_fd, wakeup_end_fd, events_fd):
             os.close(fd)
@@ -92,21 +116,25 @@ def _sent(task: Task) -> Task:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Agree to each upgrade, send an event, take leave."""
     while True:
         try:
             sock, _ = listener.accept()
         except OSError:  # it was shut down: the rehearsal is over
             return
-        with sock:
-            sock.settimeout(_CONNECT_TIMEOUT_MS / 1000)
-            head = sock.recv(4096).decode("latin-1")
-            key = head.partition("Sec-WebSocket-Key: ")[2].partition("\r\n")[0]
-            lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
-            lines += [f"Sec-WebSocket-Accept: {accept_of(key)}", "", ""]
-            sock.sendall("\r\n".join(lines).encode() + b"\x81\x05event")
-            while b"\x88\x82" not in sock.recv(4096):
-                pass
+        with sock, contextlib.suppress(OSError):  # the other end tells what it misses
+            _answer(sock)
+
+
+def _answer(sock: socket.socket) -> None:
+    """Agree to the upgrade, send an event, take leave when the other end does."""
+    sock.settimeout(_CONNECT_TIMEOUT_MS / 1000)
+    head = sock.recv(4096).decode("latin-1")
+    key = head.partition("Sec-WebSocket-Key: ")[2].partition("\r\n")[0]
+    lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+    lines += [f"Sec-WebSocket-Accept: {accept_of(key)}", "", ""]
+    sock.sendall("\r\n".join(lines).encode() + b"\x81\x05event")
+    while data := sock.recv(4096):
+        if b"\x88\x82" in data:
             sock.sendall(b"\x88\x00")
 
 
@@ -115,5 +143,5 @@ def _wait_for_threads() -> None:
     until_s = time.monotonic() + _THREADS_END_MAX_S
     while len(os.listdir("/proc/self/task")) > 1:
         if time.monotonic() > until_s:
-            raise OSError("a thread of the rehearsal did not end")
+            raise RuntimeError("a thread of the rehearsal did not end, and no process with two threads may fork")
         time.sleep(0.001)

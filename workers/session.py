@@ -11,22 +11,19 @@ What holds:
   for ever, since the other end may be mended;
 - `Retry-After` is a floor on top of all that.
 
-Times are CLOCK_BOOTTIME nanoseconds and passed in, 0 = never. The jitter is tenacity's.
+Times are CLOCK_BOOTTIME nanoseconds and passed in, 0 = never; so is the chance that a wait depends on, 0 to below 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-
-from tenacity import RetryCallState, Retrying, wait_fixed, wait_random, wait_random_exponential
-from tenacity.wait import wait_base
 
 from workers.spec import StreamSpec
 
 CLOSE_TIMEOUT_NS = 1_000_000_000  # how long the peer may take to answer a close frame
 ATTEMPTS_MAX = 10
 RETRY_AFTER_MAX_S = 3600.0  # a wrong date must not silence a connection for years
+_DOUBLINGS_MAX = 60
 _TRANSIENT_4XX = (408, 425, 429)
 _MS = 1_000_000
 _S = 1_000_000_000
@@ -34,29 +31,26 @@ _S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The durations of a stream, and its two ways to wait."""
+    """The durations of a stream."""
 
     connect_timeout_ns: int
     ping_interval_ns: int
     ping_timeout_ns: int
     frame_timeout_ns: int
     stable_after_ns: int
+    reconnect_min_ns: int
     reconnect_max_ns: int
-    transient: wait_base
-    permanent: wait_base
 
 
 def policy_of(spec: StreamSpec) -> Policy:
-    cap_s = spec.reconnect_max_ms / 1000
     return Policy(
         connect_timeout_ns=spec.connect_timeout_ms * _MS,
         ping_interval_ns=spec.ping_interval_ms * _MS,
         ping_timeout_ns=spec.ping_timeout_ms * _MS,
         frame_timeout_ns=spec.frame_timeout_ms * _MS,
         stable_after_ns=spec.stable_after_ms * _MS,
+        reconnect_min_ns=spec.reconnect_min_ms * _MS,
         reconnect_max_ns=spec.reconnect_max_ms * _MS,
-        transient=wait_random_exponential(multiplier=spec.reconnect_min_ms / 1000, max=cap_s),
-        permanent=wait_fixed(cap_s) + wait_random(0, cap_s / 10),
     )
 
 
@@ -136,6 +130,9 @@ def answered(status: int, retry_after: str | None, unix_s: float) -> Refusal:
 
 def _retry_after_s(text: str, unix_s: float) -> float:
     """Seconds, or a date; anything else means nothing."""
+    # not at the top: it imports `random`, whose hook at each fork would cost every child more than this is worth
+    from email.utils import parsedate_to_datetime
+
     try:
         number = text.isascii() and text.strip().isdecimal()
         wanted_s = float(text) if number else parsedate_to_datetime(text).timestamp() - unix_s
@@ -162,13 +159,15 @@ def ended(policy: Policy, link: Link, retry: Retry, now_ns: int) -> Retry:
     return Retry() if now_ns - link.opened_ns >= policy.stable_after_ns else retry
 
 
-def failed(policy: Policy, retry: Retry, refusal: Refusal, now_ns: int) -> tuple[Retry, int]:
+def failed(policy: Policy, retry: Retry, refusal: Refusal, now_ns: int, chance: float) -> tuple[Retry, int]:
     """After a refusal or an end: the new state, and when the next attempt may begin."""
     retry = Retry(retry.failures + 1, retry.attempts)
-    state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = retry.failures
-    wait_s = (policy.permanent if refusal.permanent else policy.transient)(state)
-    until_ns = now_ns + int(max(wait_s, refusal.floor_s) * _S)
+    if refusal.permanent:
+        wait_ns = int(policy.reconnect_max_ns * (1 + chance / 10))
+    else:
+        doublings = min(retry.failures - 1, _DOUBLINGS_MAX)
+        wait_ns = int(min(policy.reconnect_min_ns << doublings, policy.reconnect_max_ns) * chance)
+    until_ns = now_ns + max(wait_ns, int(refusal.floor_s * _S))
     if len(retry.attempts) == ATTEMPTS_MAX:
         until_ns = max(until_ns, retry.attempts[0] + policy.reconnect_max_ns)
     return retry, until_ns
