@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from supervisor import values
+from supervisor.records import DURATION_MAX_MS, DURATION_MIN_MS
 from supervisor.values import Parse, duration_text, size_text
 from workers.board import SLOTS
 from workers.spec import StreamSpec
@@ -83,7 +84,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         SUPERVISOR,
         "lease_duration",
-        values.duration(SECOND, HOUR),
+        # A row that promises anything else is refused by its readers.
+        values.duration(DURATION_MIN_MS, DURATION_MAX_MS),
         "T: how long a lease holds without a renewal. A dead owner is replaced within T and one poll_interval.",
         default="10s",
         shown=True,

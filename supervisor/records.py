@@ -1,32 +1,48 @@
 """The rows of the store: leases and members, as values and from untrusted attributes.
 
-Rows are untrusted: `lease_from` and `member_from` raise `BadRow`, they never guess. Times named `since` and
-`renewed_at` are unix milliseconds for people; no decision reads them.
+Rows are untrusted. What a decision reads parses, or `lease_from` and `member_from` raise `BadRow`: they never guess.
+What a snapshot for decisions leaves out of a lease (its checkpoint, and what only people read) never makes it a bad
+row, since it would look free in each snapshot and could never be claimed: it gets its default, and `flaws` says so.
+
+Numbers are bounded far below what a store can hold, so that one more than what a row says can always be written; texts
+are bounded, so that no message about a row is endless. Times named `since` and `renewed_at` are unix milliseconds for
+people; no decision reads them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 MEMBER_PREFIX = "@"
-CHECKPOINT_MAX_BYTES = 2048
+TEXT_MAX_BYTES = 2048  # of each text, a key and a checkpoint too
 DURATION_MIN_MS = 1000
+DURATION_MAX_MS = 3_600_000
+NUMBER_MAX = 2**62
+COUNT_MAX = 1_000_000
 HISTORY_MAX = 8
+HISTORY_ENTRY_MAX_BYTES = 128
 RANGE_MAX = 100_000
 POLICIES = ("fence", "hold")
 STATES = ("active", "draining")
 
+_SHOWN_MAX = 80
+
+T = TypeVar("T")
+
 
 class BadRow(ValueError):
-    """A row of the store that does not parse, or promises less than a second; the text says which attribute."""
+    """A row of the store that does not parse, or promises what nobody may; the text says which attribute, is short, and
+    can be printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who owns a shard (`owner` None: free). `history` is empty where a read did not ask for it."""
+    """Who owns a shard (`owner` None: free). `history` is empty where a read did not ask for it. `flaws`: a sentence
+    for each attribute that was left out because it makes no sense."""
 
     shard: str
     owner: str | None
@@ -44,6 +60,7 @@ class Lease:
     move: str | None = None
     paused: bool = False
     history: tuple[str, ...] = ()
+    flaws: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def triple(self) -> tuple[str | None, int, int]:
@@ -88,24 +105,44 @@ class Snapshot:
 # --- parsing ----------------------------------------------------------------------------------------------
 
 
-def _integer(item: Mapping[str, Any], name: str, low: int, default: int | None = None) -> int:
-    value = item.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**63:
-        raise BadRow(f"{name} is {value!r}, expected a whole number of at least {low}")
+def _shown(value: object) -> str:
+    """For messages: as Python would write it, which is printable, and short."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother, short.maxlong = 2, _SHOWN_MAX, _SHOWN_MAX, _SHOWN_MAX
+    text = short.repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
+
+
+def _is_text(value: object) -> bool:
+    """Text of a bounded length that can be stored and printed: half of a surrogate pair cannot."""
+    try:
+        return isinstance(value, str) and len(value.encode()) <= TEXT_MAX_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _integer(item: Mapping[str, Any], name: str, low: int = 0, high: int = NUMBER_MAX) -> int:
+    value = item.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadRow(f"{name} is {_shown(value)}, expected a whole number from {low} to {high}")
     return value
+
+
+def _optional_integer(item: Mapping[str, Any], name: str, high: int = NUMBER_MAX) -> int | None:
+    return None if item.get(name) is None else _integer(item, name, high=high)
 
 
 def _text(item: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = item.get(name, default)
-    if not isinstance(value, str):
-        raise BadRow(f"{name} is {value!r}, expected text")
-    return value
+    if not _is_text(value):
+        raise BadRow(f"{name} is {_shown(value)}, expected text of at most {TEXT_MAX_BYTES} bytes")
+    return str(value)
 
 
 def _choice(item: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
     value = _text(item, name, allowed[0])
     if value not in allowed:
-        raise BadRow(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
+        raise BadRow(f"{name} is {_shown(value)}, expected one of {', '.join(allowed)}")
     return value
 
 
@@ -117,39 +154,63 @@ def _texts(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = item.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
-        raise BadRow(f"{name} is {value!r}, expected a list of texts")
+    if not isinstance(value, list | tuple) or len(value) > RANGE_MAX or not all(map(_is_text, value)):
+        raise BadRow(f"{name} is {_shown(value)}, expected a list of texts")
     return tuple(value)
+
+
+def _history(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    entries = _texts(item, name)[-HISTORY_MAX:]
+    if any(len(entry.encode()) > HISTORY_ENTRY_MAX_BYTES for entry in entries):
+        raise BadRow(f"{name} is {_shown(entries)}, expected entries of at most {HISTORY_ENTRY_MAX_BYTES} bytes")
+    return entries
+
+
+def _checkpoint(item: Mapping[str, Any], name: str) -> str | None:
+    """Its content stays out of the message: a token may be worth keeping to oneself."""
+    if (value := item.get(name)) is None or _is_text(value):
+        return value
+    raise BadRow(f"{name} is no text of at most {TEXT_MAX_BYTES} bytes, the shard goes on without it")
 
 
 def lease_from(item: Mapping[str, Any]) -> Lease:
     """A lease from plain attributes (str, int, bool, None, list). Raises `BadRow`."""
     shard = _text(item, "lease")
     if not shard or shard.startswith(MEMBER_PREFIX):
-        raise BadRow(f"{shard!r} is not the name of a shard")
+        raise BadRow(f"{_shown(shard)} is not the name of a shard")
     paused = item.get("paused", False)
     if not isinstance(paused, bool | type(None)):
-        raise BadRow(f"paused is {paused!r}, expected true or false")
+        raise BadRow(f"paused is {_shown(paused)}, expected true or false")
     owner = _optional_text(item, "owner")
     if owner == "":
         raise BadRow("owner is empty, expected a supervisor id or no attribute")
+    flaws: list[str] = []
+
+    def spared(parse: Callable[..., T | None], name: str, *bound: int) -> T | None:
+        try:
+            return parse(item, name, *bound)
+        except BadRow as error:
+            flaws.append(str(error))
+            return None
+
     return Lease(
         shard=shard,
         owner=owner,
         epoch=_integer(item, "epoch", 1),
-        beat=_integer(item, "beat", 0),
+        beat=_integer(item, "beat"),
         nonce=_text(item, "nonce", ""),
-        duration_ms=_integer(item, "duration_ms", DURATION_MIN_MS),
-        checkpoint=_optional_text(item, "checkpoint"),
-        open=_integer(item, "open", 0, 0),
-        want=_integer(item, "want", 0, 0),
-        quiet_ms=None if item.get("quiet_ms") is None else _integer(item, "quiet_ms", 0),
+        duration_ms=_integer(item, "duration_ms", DURATION_MIN_MS, DURATION_MAX_MS),
+        checkpoint=spared(_checkpoint, "checkpoint"),
+        open=spared(_optional_integer, "open", COUNT_MAX) or 0,
+        want=spared(_optional_integer, "want", COUNT_MAX) or 0,
+        quiet_ms=spared(_optional_integer, "quiet_ms"),
         policy=_choice(item, "policy", POLICIES),
-        since=_integer(item, "since", 0, 0),
-        renewed_at=_integer(item, "renewed_at", 0, 0),
+        since=spared(_optional_integer, "since") or 0,
+        renewed_at=spared(_optional_integer, "renewed_at") or 0,
         move=_optional_text(item, "move"),
         paused=bool(paused),
-        history=_texts(item, "history"),
+        history=spared(_history, "history") or (),
+        flaws=tuple(flaws),  # the last, when all others are parsed
     )
 
 
@@ -157,36 +218,38 @@ def member_from(item: Mapping[str, Any]) -> Member:
     """A member row from plain attributes. Raises `BadRow`."""
     key = _text(item, "lease")
     if not key.startswith(MEMBER_PREFIX) or len(key) == 1:
-        raise BadRow(f"{key!r} is not the key of a member row")
+        raise BadRow(f"{_shown(key)} is not the key of a member row")
     return Member(
         id=key[1:],
         fleet=_text(item, "fleet"),
         state=_choice(item, "state", STATES),
-        beat=_integer(item, "beat", 0),
+        beat=_integer(item, "beat"),
         nonce=_text(item, "nonce"),
-        duration_ms=_integer(item, "duration_ms", DURATION_MIN_MS),
-        capacity=_integer(item, "capacity", 0),
+        duration_ms=_integer(item, "duration_ms", DURATION_MIN_MS, DURATION_MAX_MS),
+        capacity=_integer(item, "capacity", high=COUNT_MAX),
         shards=_texts(item, "shards"),
         **{name: _text(item, name, "") for name in ("version", "digest", "host", "task", "zone")},
-        since=_integer(item, "since", 0, 0),
-        renewed_at=_integer(item, "renewed_at", 0, 0),
+        since=_optional_integer(item, "since") or 0,
+        renewed_at=_optional_integer(item, "renewed_at") or 0,
     )
 
 
 def snapshot_from(items: list[dict[str, Any]]) -> Snapshot:
-    """All rows of one complete read; a row that does not parse lands in `bad`, never in a decision."""
+    """All rows of one complete read; a row that does not parse lands in `bad`, never in a decision. There a key that is
+    no text stands as Python would write it."""
     leases: dict[str, Lease] = {}
     members: dict[str, Member] = {}
     bad: dict[str, str] = {}
     for item in items:
-        key = str(item.get("lease"))
+        key = item.get("lease")
+        name = str(key) if _is_text(key) else _shown(key)
         try:
-            if key.startswith(MEMBER_PREFIX):
-                members[key[1:]] = member_from(item)
+            if name.startswith(MEMBER_PREFIX):
+                members[name[1:]] = member_from(item)
             else:
-                leases[key] = lease_from(item)
+                leases[name] = lease_from(item)
         except BadRow as error:
-            bad[key] = str(error)
+            bad[name] = str(error)
     return Snapshot(leases, members, bad)
 
 

@@ -10,7 +10,8 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
     homeless   it has no owner, and every supervisor that could run it is full
     free       it has no owner and somebody has room
 
-The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too.
+The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too; a flaw
+of one that does is only shown.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class FleetView:
     supervisors: tuple[SupervisorView, ...]
     shards: tuple[ShardView, ...]
     bad: dict[str, str]
+    flaws: dict[str, str]
     degraded: bool
 
     def counts(self) -> dict[str, int]:
@@ -87,7 +89,8 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     )
     names = [fleet] if fleet else sorted({member.fleet for member in snapshot.members.values()})
     degraded = bool(snapshot.bad) or any(shard.state not in FINE for shard in shards)
-    return FleetView(", ".join(names), supervisors, shards, dict(snapshot.bad), degraded)
+    flaws = {name: "; ".join(lease.flaws) for name, lease in snapshot.leases.items() if lease.flaws}
+    return FleetView(", ".join(names), supervisors, shards, dict(snapshot.bad), flaws, degraded)
 
 
 def _is_live(member: Member, now_unix_ms: int) -> bool:
@@ -138,7 +141,9 @@ def _state(lease: Lease, ago: int, wanted: bool, has_room: bool) -> str:
     return "free" if has_room else "homeless"
 
 
-def _natural(shard: str) -> tuple[str, int, str]:
-    """`trades/2` before `trades/10`."""
+def _natural(shard: str) -> tuple[str, int, str, str]:
+    """`trades/2` before `trades/10`: of two numbers, the one with more digits is larger. They are not read as numbers,
+    since Python refuses to read an endless one, and a row may bear it in its name."""
     stream, _, index = shard.partition("/")
-    return (stream, int(index) if index.isdecimal() else -1, index)
+    digits = index.lstrip("0") if index.isdecimal() else ""
+    return (stream, len(digits) if index.isdecimal() else -1, digits, index)

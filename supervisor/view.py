@@ -1,8 +1,8 @@
 """A fleet's status on the screen: tables for people, one JSON object for programs.
 
-Names come from rows that anybody with access to the store may have written, so that control characters in them are
-made visible before a terminal sees them. The JSON is {"fleet", "degraded", "supervisors": [...], "shards": [...],
-"bad": {key: reason}} with the fields of `status` as keys.
+Names come from rows that anybody with access to the store may have written, so that what cannot be printed or moves
+the cursor is made visible before a terminal sees it. The JSON is {"fleet", "degraded", "supervisors": [...], "shards":
+[...], "bad": {key: reason}, "flaws": {shard: reason}} with the fields of `status` as keys.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TextIO
 from supervisor.status import FleetView
 
 PLAIN_WIDTH = 200
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _STYLES = {
     "held": "green",
     "active": "green",
@@ -32,6 +31,7 @@ def as_json(fleet: FleetView) -> str:
         "supervisors": [dataclasses.asdict(supervisor) for supervisor in fleet.supervisors],
         "shards": [dataclasses.asdict(shard) for shard in fleet.shards],
         "bad": fleet.bad,
+        "flaws": fleet.flaws,
     }
     return json.dumps(whole, indent=2)
 
@@ -50,7 +50,7 @@ def show(fleet: FleetView, stream: TextIO) -> None:
         return made
 
     def cell(text: object, style: str = "") -> Text:
-        return Text(str(text).translate(_CONTROL), style)
+        return Text(printable(str(text)), style)
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else PLAIN_WIDTH)
     people = table("SUPERVISOR", "HOST", "VERSION", "STATE", "SHARDS", "CAPACITY", "RENEWED", "CONFIG")
@@ -72,6 +72,18 @@ def show(fleet: FleetView, stream: TextIO) -> None:
         console.print("", shards, sep="\n")
     for key, reason in fleet.bad.items():
         console.print(cell(f"the row {key} does not parse: {reason}", "red"))
+    for key, reason in fleet.flaws.items():
+        console.print(cell(f"the row {key} has a flaw: {reason}", "yellow"))
+
+
+def printable(text: str) -> str:
+    """What would not be seen, moves the cursor, or turns the direction of writing, as its code."""
+    return "".join(each if each.isprintable() else _code(each) for each in text)
+
+
+def _code(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def headline(fleet: FleetView) -> str:

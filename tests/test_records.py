@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.keys import keys_of
 from supervisor.records import (
+    COUNT_MAX,
+    DURATION_MAX_MS,
+    HISTORY_ENTRY_MAX_BYTES,
     HISTORY_MAX,
+    NUMBER_MAX,
     RANGE_MAX,
+    TEXT_MAX_BYTES,
     BadRow,
     Lease,
     Member,
@@ -21,6 +28,7 @@ from supervisor.records import (
     member_from,
     snapshot_from,
 )
+from supervisor.stores.statements import FOR_DECISIONS
 from supervisor.writes import after_claim
 from tests.core import ME, OTHER, claim, lease
 
@@ -35,8 +43,9 @@ MEMBER = {
     "capacity": 5,
     "shards": ["s/0-3"],
 }
-ATTRIBUTES = sorted({*LEASE, *MEMBER, *Lease.__slots__, *Member.__slots__} - {"shard", "id"})
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4)
+ATTRIBUTES = sorted({*LEASE, *MEMBER, *Lease.__slots__, *Member.__slots__} - {"shard", "id", "flaws"})
+TEXTS = st.text(st.characters(), max_size=8) | st.just("\ud800") | st.just("x" * (TEXT_MAX_BYTES + 1))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.binary(max_size=4)
 VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=3), SCALARS, max_size=2)
 CHANGES = st.dictionaries(st.sampled_from(ATTRIBUTES), VALUES, max_size=6)
 
@@ -53,6 +62,24 @@ def test_a_lease_row_of_any_content_parses_or_is_a_bad_row(changes: dict[str, An
     assert row.owner is None or row.owner
     assert isinstance(row.paused, bool)
     assert all(isinstance(entry, str) for entry in row.history)
+
+
+def parsed(item: dict[str, Any]) -> Lease | None:
+    try:
+        return lease_from(item)
+    except BadRow:
+        return None
+
+
+@given(CHANGES)
+def test_a_row_that_a_snapshot_for_decisions_shows_can_also_be_read_whole(changes: dict[str, Any]) -> None:
+    """Or it would look free for ever and could never be claimed."""
+    item = {**LEASE, **changes}
+    whole, part = parsed(item), parsed({name: value for name, value in item.items() if name in FOR_DECISIONS})
+    assert (whole is None) == (part is None)
+    if whole and part:
+        assert whole.triple == part.triple
+        assert all(len(flaw) < 300 and flaw.isprintable() for flaw in whole.flaws)
 
 
 @given(CHANGES)
@@ -72,13 +99,17 @@ def test_a_snapshot_of_any_rows_is_made_and_names_those_that_do_not_parse(rows: 
     made = snapshot_from([*rows, LEASE | {"lease": "good"}])
     assert set(made.leases) & set(made.bad) == set()
     assert made.leases["good"].owner == OTHER
-    assert all(made.bad.values())
+    assert all(0 < len(reason) < 300 and reason.isprintable() for reason in made.bad.values())
 
 
 @pytest.mark.parametrize(
     ("attribute", "value", "says"),
     [
-        ("duration_ms", 999, "duration_ms is 999, expected a whole number of at least 1000"),
+        ("duration_ms", 999, "duration_ms is 999, expected a whole number from 1000 to 3600000"),
+        ("duration_ms", DURATION_MAX_MS + 1, "duration_ms is 3600001"),
+        ("duration_ms", 2**62, "duration_ms is 4611686018427387904"),
+        ("epoch", NUMBER_MAX + 1, "epoch is 4611686018427387905"),
+        ("beat", NUMBER_MAX + 1, "beat is 4611686018427387905"),
         ("epoch", 0, "epoch is 0"),
         ("epoch", True, "epoch is True"),
         ("beat", -1, "beat is -1"),
@@ -86,7 +117,9 @@ def test_a_snapshot_of_any_rows_is_made_and_names_those_that_do_not_parse(rows: 
         ("owner", "", "owner is empty"),
         ("paused", "yes", "paused is 'yes'"),
         ("policy", "pray", "policy is 'pray', expected one of fence, hold"),
-        ("history", ["a", 1], "history is"),
+        ("owner", b"\xff", r"owner is b'\xff', expected text"),
+        ("owner", "x" * 3000, "owner is 'xxx"),
+        ("owner", "\ud800", r"owner is '\ud800', expected text"),
         ("lease", "@member", "'@member' is not the name of a shard"),
     ],
 )
@@ -94,6 +127,59 @@ def test_a_bad_row_says_which_attribute_and_what_would_be_right(attribute: str, 
     with pytest.raises(BadRow) as caught:
         lease_from({**LEASE, attribute: value})
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "says"),
+    [
+        ("history", ["a", 1], "history is ['a', 1], expected a list of texts"),
+        ("history", "claimed", "history is 'claimed', expected a list of texts"),
+        ("history", ["x" * (HISTORY_ENTRY_MAX_BYTES + 1)], "expected entries of at most 128 bytes"),
+        ("open", COUNT_MAX + 1, "open is 1000001, expected a whole number from 0 to 1000000"),
+        ("want", "one", "want is 'one'"),
+        ("quiet_ms", -1, "quiet_ms is -1"),
+        ("since", 1.5, "since is 1.5"),
+        ("renewed_at", 2**62 + 1, "renewed_at is 4611686018427387905"),
+    ],
+)
+def test_a_flaw_that_no_decision_needs_costs_the_attribute_and_not_the_row(
+    attribute: str, value: object, says: str
+) -> None:
+    row = lease_from({**LEASE, attribute: value})
+    assert row == lease_from(LEASE)
+    assert len(row.flaws) == 1
+    assert says in row.flaws[0]
+    assert not lease_from(LEASE).flaws
+
+
+@pytest.mark.parametrize("token", [7, b"secret", ["secret"], "secret" * 400, "secret\ud800"], ids=type)
+def test_a_checkpoint_that_is_none_costs_the_token_and_does_not_show_it(token: object) -> None:
+    row = lease_from({**LEASE, "checkpoint": token})
+    assert row.checkpoint is None
+    assert row.flaws == ("checkpoint is no text of at most 2048 bytes, the shard goes on without it",)
+    longest = "ä" * (TEXT_MAX_BYTES // 2)
+    assert lease_from({**LEASE, "checkpoint": longest}).checkpoint == longest
+
+
+def test_no_member_can_promise_what_nobody_may() -> None:
+    for attribute, value in (("duration_ms", 2**62), ("capacity", COUNT_MAX + 1), ("beat", 2**63 - 1)):
+        made = snapshot_from([{**MEMBER, attribute: value}])
+        assert not made.members
+        assert f"{attribute} is {value}" in made.bad[f"@{OTHER}"]
+
+
+def test_a_configured_lease_duration_is_bounded_as_that_of_a_row() -> None:
+    parse = keys_of("supervisor")["lease_duration"].parse
+    assert parse("1h", Path("/")) == DURATION_MAX_MS
+    with pytest.raises(ValueError, match="a duration from 1s to 1h"):
+        parse("3600001ms", Path("/"))
+
+
+def test_a_key_that_is_no_text_or_endless_is_named_briefly() -> None:
+    made = snapshot_from([LEASE, {**LEASE, "lease": b"s/\xff"}, {**LEASE, "lease": "x" * 100_000}])
+    assert set(made.leases) == {"s/0"}
+    assert sorted(len(key) < 100 and key.isprintable() for key in made.bad) == [True, True]
+    assert r"b's/\xff'" in made.bad
 
 
 def test_rows_of_members_and_shards_are_told_apart_by_their_key() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -98,8 +99,23 @@ def test_a_clock_ahead_of_ours_shows_no_negative_age() -> None:
 
 
 def test_shards_are_in_the_order_of_their_numbers() -> None:
-    rows = [lease(name) for name in ("t/10", "t/9", "a", "t/eu")]
-    assert list(states(seen(*rows))) == ["a", "t/eu", "t/9", "t/10"]
+    rows = [lease(name) for name in ("t/10", "t/9", "t/009", "a", "t/eu", "t/0")]
+    assert list(states(seen(*rows))) == ["a", "t/eu", "t/0", "t/009", "t/9", "t/10"]
+
+
+def test_a_number_of_any_length_in_a_name_is_put_in_its_order() -> None:
+    endless = "t/" + "9" * 5000
+    assert list(states(seen(lease(endless), lease("t/10")))) == ["t/10", endless]
+
+
+def test_a_flaw_of_a_row_is_shown_and_degrades_nothing() -> None:
+    flawed = replace(lease("t/0"), flaws=("history is 7", "open is -1"))
+    fleet = seen(member("a:1:x"), *FULL[1:], flawed)
+    stream = io.StringIO()
+    show(fleet, stream)
+    assert not fleet.degraded
+    assert fleet.flaws == {"t/0": "history is 7; open is -1"}
+    assert "the row t/0 has a flaw: history is 7; open is -1" in stream.getvalue()
 
 
 def test_a_quiet_shard_grows_older_between_renewals() -> None:
@@ -109,7 +125,7 @@ def test_a_quiet_shard_grows_older_between_renewals() -> None:
 
 def test_programs_get_the_documented_keys() -> None:
     whole = json.loads(as_json(seen(member("a:1:x"), *FULL[:1], bad={"x": "why"})))
-    assert list(whole) == ["fleet", "degraded", "supervisors", "shards", "bad"]
+    assert list(whole) == ["fleet", "degraded", "supervisors", "shards", "bad", "flaws"]
     fields = ["id", "host", "version", "state", "shards", "capacity", "renewed_ago_ms", "zone", "task", "config"]
     assert list(whole["supervisors"][0]) == fields
     fields = ["shard", "owner", "epoch", "state", "open", "want", "quiet_ms", "renewed_ago_ms", "policy", "move"]
@@ -119,13 +135,13 @@ def test_programs_get_the_documented_keys() -> None:
 
 def test_people_get_tables_in_which_no_name_can_move_the_cursor_or_be_markup() -> None:
     stream = io.StringIO()
-    evil = lease("t/\x1b[2J[red]\n", owner="[/bold]x")
+    evil = lease("t/\x1b[2J[red]\n", owner="[/bold]x\ud800\u202e")
     show(seen(member("a:1:x"), *FULL, evil, bad={"k\x07": "why"}), stream)
     text = stream.getvalue()
     assert "fleet f: 1 supervisor, 5 shards: 5 held" in text
     assert "t/\\x1b[2J[red]\\x0a" in text
-    assert "[/bold]x" in text
-    assert not {"\x1b", "\x07"} & set(text)
+    assert r"[/bold]x\ud800\u202e" in text
+    assert text.replace("\n", "").isprintable()
 
 
 def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from supervisor.stores.statements import KEY, Absent, Between, Change, Delete, Equals, NotTrue, Put, Term, Value
@@ -169,8 +169,8 @@ def _plain(attribute: Any) -> Any:
             return flag
         case {"NULL": True}:
             return None
-        case {"L": list(values)}:
-            return [_plain(value) for value in values]
+        case {"L": list(values)}:  # of texts; nothing nested is ours, and it may be nested deeper than we can follow
+            return [value.get("S", value) if isinstance(value, Mapping) else value for value in values]
     return attribute
 
 
@@ -178,7 +178,7 @@ def _decimal(text: str) -> Any:
     """Never an int, so that `BadRow` shows the number; unless it is whole and merely written as 1E+2."""
     try:
         number = Decimal(text)
-    except InvalidOperation:
+        whole = number.is_finite() and abs(number) < 2**63 and number == number.to_integral_value()
+    except ArithmeticError:  # no number, or one beyond all bounds
         return text
-    whole = number.is_finite() and abs(number) < 2**63 and number == number.to_integral_value()
     return int(number) if whole else number

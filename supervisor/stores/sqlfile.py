@@ -20,7 +20,7 @@ from supervisor.stores.interface import Unfit
 from supervisor.stores.sql import APPLICATION_ID, CREATE_TABLE
 from supervisor.stores.statements import COLUMNS
 
-_MADE_BY = "expected a file made by `tenured init`"
+MADE_BY = "expected a file made by `tenured init`"
 
 
 def create(path: Path, deadline: float) -> bool:
@@ -63,8 +63,17 @@ def _open(path: Path, deadline: float) -> sqlite3.Connection:
     """`mode=rw` never creates a file. `isolation_level=None`: transactions begin and end only where we say so."""
     uri = f"file:{quote(str(path))}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text_or_bytes
     set_busy_timeout(connection, deadline)
     return connection
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    """Never raises: SQLite keeps whatever it is given as text, and one such row must not cost us the others."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def set_busy_timeout(connection: sqlite3.Connection, deadline: float) -> None:
@@ -78,12 +87,12 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
     if path.stat().st_size == 0:
-        raise Unfit(f"{path} is empty, {_MADE_BY}")
+        raise Unfit(f"{path} is empty, {MADE_BY}")
     if application != APPLICATION_ID:
-        raise Unfit(f"{path} belongs to another program, {_MADE_BY}")
+        raise Unfit(f"{path} belongs to another program, {MADE_BY}")
     missing = [name for name in COLUMNS if name not in present]
     if missing:
-        raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {_MADE_BY} of this version")
+        raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {MADE_BY} of this version")
     mode = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0]
     if mode != "truncate":
         raise Unfit(f"{path} is open elsewhere in journal mode {mode}, expected truncate")
@@ -95,7 +104,7 @@ def _recognised(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if primary_code(error) == sqlite3.SQLITE_NOTADB:
-            raise Unfit(f"{path} is no SQLite file, {_MADE_BY}") from None
+            raise Unfit(f"{path} is no SQLite file, {MADE_BY}") from None
         raise
 
 

@@ -178,6 +178,8 @@ def _decide(connection: sqlite3.Connection, write: Write) -> Outcome:
 def _cause(error: BaseException) -> str:
     if sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY:
         return "the file stayed locked by another process"
+    if sqlfile.primary_code(error) == sqlite3.SQLITE_ERROR:  # our statements are right for a file of ours
+        return f"{error}, {sqlfile.MADE_BY} of this version"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     if isinstance(error, UnicodeError | OverflowError):
