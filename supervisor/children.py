@@ -36,6 +36,12 @@ from workers.board import Board
 from workers.kernel import adopt_orphans, boottime_ns
 from workers.spec import Task
 from workers.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
+from workers.wire import Ready as ServerReady
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A fork server has imported everything and begins to fork; once for each fork server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Complaint:
     text: str
 
 
-ChildEvent = Started | StartFailed | Exited | ExitStatus | Complaint
+ChildEvent = Ready | Started | StartFailed | Exited | ExitStatus | Complaint
 
 
 class Children:
@@ -221,6 +227,8 @@ class Children:
                 self._ended(pid, status)
             case Warned(text=text):
                 self._on_event(Complaint(text))
+            case ServerReady():
+                self._on_event(Ready())
             case Died(status=status, pause_s=pause_s):
                 self._server_died(status, pause_s)
             case _:

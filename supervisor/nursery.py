@@ -1,8 +1,10 @@
 """Keeping one fork server alive, and passing it the start requests.
 
 What holds: each request gets exactly one answer, `Began` with a pidfd or `Failed`, whatever becomes of the fork
-server; one that leaves a request unanswered for the budget is killed. One that died is started again, at once the first
-time and with growing pauses when it dies young. What it says besides is passed on.
+server; one that leaves a request unanswered for the budget, which counts from the sending, is killed. One that died is
+started again, at once the first time and with growing pauses when it dies young. One that never became ready, or the
+second in a row to die young, may have been ended by a handler that it imported: the next ones import none, which leaves
+that to each child. What it says besides is passed on.
 
 Answers come from the loop, never from within a call.
 """
@@ -10,6 +12,7 @@ Answers come from the loop, never from within a call.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ _PAUSE_MIN_S = 0.05
 _PAUSE_MAX_S = 5.0
 _YOUNG_S = 10.0
 _DOUBLINGS_MAX = 10
+_YOUNG_DEATHS_MAX = 1  # in a row, before handlers are suspected
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class _Request:
 
 
 class Nursery:
-    """`on_message` gets `Began` (with a pidfd, which is then the receiver's), `Failed`, `Ended`, `Warned`, `Died`."""
+    """`on_message` gets `Began` (with a pidfd, which is then the receiver's), `Failed`, `Ended`, `Warned`, `Died`, and
+    `Ready` once for each fork server."""
 
     def __init__(
         self,
@@ -115,9 +120,9 @@ class Nursery:
     def _hear(self, message: Message, fd: int | None) -> None:
         if isinstance(message, Began | Failed):
             self._answered(message, fd)
-        elif isinstance(message, Ended | Warned):
+        elif isinstance(message, Ended | Warned | Ready):
             self._on_message(message, None)
-        elif not isinstance(message, Ready):
+        else:
             raise TypeError(f"a fork server never says {type(message).__name__}")
         self._pump()
 
@@ -140,6 +145,7 @@ class Nursery:
             self._server.kill()
 
     def _bury(self, status: str) -> None:
+        unready = self._server is not None and not self._server.ready
         self._server = None
         self._young_deaths = self._young_deaths + 1 if self._loop.time() - self._born_s < _YOUNG_S else 0
         pause_s = min(_PAUSE_MIN_S * 2 ** min(self._young_deaths, _DOUBLINGS_MAX), _PAUSE_MAX_S)
@@ -151,6 +157,9 @@ class Nursery:
             _calm(request)
             self._fail(request.start, f"the fork server {status}")
         self._on_message(Died(status, pause_s), None)
+        if (unready or self._young_deaths > _YOUNG_DEATHS_MAX) and self._preparation.handlers:
+            self._preparation = dataclasses.replace(self._preparation, handlers=())
+            self._on_message(Warned("from now on handlers are imported in each child, as one may have ended it"), None)
 
 
 def _calm(request: _Request) -> None:

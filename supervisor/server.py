@@ -25,8 +25,7 @@ from dataclasses import dataclass
 
 from workers.wire import Garbled, Message, Preparation, Prepare, Ready, Start, Warned, in_memory, receive, send
 
-_PREPARE_MAX_S = 60.0
-_PREPARE_MAX_PER_HANDLER_S = 25.0
+_PREPARE_MAX_S = 30.0  # the trials and imports of handlers have budgets of their own, which take about half of it
 _EXIT_MAX_S = 1.0
 _MESSAGES_PER_TURN = 64  # the loop has other things to do
 
@@ -111,8 +110,7 @@ class Server:
         self._link.setblocking(False)
         loop.add_reader(self._link, self._read)
         loop.add_reader(self._pidfd, self._died)
-        budget_s = _PREPARE_MAX_S + _PREPARE_MAX_PER_HANDLER_S * len(preparation.handlers)
-        self._patience = loop.call_later(budget_s, self._tired, budget_s)
+        self._patience = loop.call_later(_PREPARE_MAX_S, self._tired)
         self._send(Prepare(), preparation.to_json())
 
     def ask(self, start: Start, task: bytes) -> None:
@@ -169,10 +167,9 @@ class Server:
         self._on_message(*received)
         return True
 
-    def _tired(self, budget_s: float) -> None:
-        self._on_message(
-            Warned(f"the fork server is killed: it did not import everything within {budget_s:.0f} s"), None
-        )
+    def _tired(self) -> None:
+        text = f"the fork server is killed: it did not import everything within {_PREPARE_MAX_S:g} s"
+        self._on_message(Warned(text), None)
         self.kill()
 
     def _died(self) -> None:

@@ -32,7 +32,7 @@ ONE_PLACE = {
     "time.time": {"supervisor/clock.py"},
     "time.time_ns": {"supervisor/clock.py"},
     "os.kill": {"workers/forkserver.py"},
-    "os.fork": {"workers/forkserver.py", "workers/preload.py"},
+    "os.fork": {"workers/forkserver.py", "workers/trial.py"},
     "struct.pack_into": set[str](),
     "os.system": set[str](),
 }

@@ -38,7 +38,7 @@ _Files = dict[int, tuple[int, int, int]]
 
 
 def tried(actions: Mapping[str, Callable[[], object]], budget_s: float) -> dict[str, str]:
-    """By name, in the order in which the trials ended: what each did wrong, as the rest of a sentence; empty: passed."""
+    """By name, in the order in which they ended: what each did wrong, as the rest of a sentence; empty: it passed."""
     until_s = time.monotonic() + budget_s
     running = dict(_begun(name, action) for name, action in actions.items())
     faults = {name: _fault(status) for name, status in _ended(running, until_s)}

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from supervisor.children import Complaint, Exited, ExitStatus, Started, StartFailed
+from supervisor.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from supervisor.server import scrubbed
 from tests.process.conftest import House, task
 from tests.wait import until
@@ -354,6 +354,11 @@ def test_handlers_and_contexts_are_made_once_and_inherited(house: House, tmp_pat
         ("import socket; s = socket.socket()", "leaves a socket open"),
         ("import os; os.environ['ROLE']", "raised an error"),
         ("import os; os._exit(7)", "ended the process"),
+        ("import os; os._exit(0)", "ended the process"),
+        ("import os; os.closerange(3, 256)", "closes files that are not its own"),
+        ("import os, time\nif os.fork() == 0: time.sleep(999)", "leaves a process behind"),
+        ("import signal; signal.set_wakeup_fd(-1)", "changes what signals do"),
+        ("import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)", "changes what signals do"),
         ("import os; os.abort()", "crashed"),
     ],
 )
@@ -371,11 +376,64 @@ def test_a_module_that_must_not_be_shared_is_imported_in_each_child(
     server = psutil.Process(house.children.server_pid)
     assert server.num_threads() == 1
     house.start("trades/8", role="wait", handler=bad)
-    if complaint in ("starts a thread", "leaves a socket open", "raised an error"):
+    if complaint in ("ended the process", "closes files that are not its own", "crashed"):
+        house.exited("trades/8")
+    else:
         house.started("trades/8")
         house.until(lambda: house.children.reports()["trades/8"].started)
-    else:
-        house.exited("trades/8")
+    assert house.children.server_pid == server.pid
+
+
+def test_handlers_that_hang_at_import_delay_other_children_a_little_and_hold_up_their_own_alone(
+    house: House, tmp_path: Path
+) -> None:
+    hanging = [_module(tmp_path, f"hanging{number}", "import time; time.sleep(999)") for number in range(3)]
+    good = _module(tmp_path, "good", "")
+    asked = time.monotonic()
+    house.children.prepare([*hanging, good], [], [])
+    house.start("good/0", handler=good)
+    for number, reference in enumerate(hanging):
+        house.start(f"hanging/{number}", handler=reference)
+    house.until(lambda: house.of(Started, "good/0") and house.children.reports()["good/0"].started, 12)
+    assert time.monotonic() - asked < 10
+    for number in range(3):
+        house.started(f"hanging/{number}")
+        assert not house.children.reports()[f"hanging/{number}"].started
+        house.children.kill(f"hanging/{number}", 1)
+        house.exited(f"hanging/{number}")
+    assert house.children.reports()["good/0"].started
+
+
+def test_a_trial_dies_with_its_fork_server(house: House, tmp_path: Path) -> None:
+    text = f"import os, time; open('{tmp_path}/pid', 'w').write(str(os.getpid())); time.sleep(999)"
+    house.children.prepare([_module(tmp_path, "hanging", text)], [], [])
+    trial = int(_read(house, tmp_path / "pid"))
+    os.kill(house.children.server_pid or 0, signal.SIGKILL)
+    house.until(lambda: not _alive(trial), 2)
+
+
+def test_a_handler_that_passes_its_trial_and_ends_the_fork_server_is_not_imported_there_again(
+    house: House, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    text = f"import os\nif os.path.exists('{mark}'): os._exit(9)\nopen('{mark}', 'w')"
+    house.children.prepare([_module(tmp_path, "fickle", text)], [], [])
+    house.until(lambda: Ready() in house.events)
+    assert _description(house, tmp_path)["handlers"] == []
+    texts = [event.text for event in house.events if isinstance(event, Complaint)]
+    assert "the fork server exited with 9" in texts[0]
+    assert texts[1:] == ["from now on handlers are imported in each child, as one may have ended it"]
+
+
+def test_a_handler_that_makes_fork_servers_die_young_is_not_imported_there_for_ever(
+    house: House, tmp_path: Path
+) -> None:
+    alarm = _module(tmp_path, "alarm", "import signal; signal.setitimer(signal.ITIMER_REAL, 0.3)")
+    house.children.prepare([alarm], [], [])
+    house.until(lambda: any("from now on" in event.text for event in house.events if isinstance(event, Complaint)))
+    house.until(lambda: house.events[-1] == Ready())
+    assert house.events.count(Ready()) == 3
+    assert _description(house, tmp_path)["handlers"] == []
 
 
 # --- the fork server ---
@@ -399,6 +457,39 @@ def test_a_fork_server_that_dies_takes_its_children_along_and_comes_again(nurser
     nursery.start("trades/0", epoch=2)
     nursery.started("trades/0", 2)
     assert nursery.children.server_pid != first
+
+
+def test_each_fork_server_says_once_that_it_is_ready_and_before_any_child_begins(nursery: House) -> None:
+    nursery.start("trades/0")
+    nursery.started("trades/0")
+    assert nursery.events[0] == Ready()
+    nursery.start("trades/1")
+    nursery.started("trades/1")
+    assert nursery.events.count(Ready()) == 1
+    os.kill(nursery.children.server_pid or 0, signal.SIGKILL)
+    nursery.until(lambda: nursery.events.count(Ready()) == 2)
+    nursery.start("trades/2")
+    nursery.started("trades/2")
+    assert nursery.events.count(Ready()) == 2
+
+
+def test_the_budget_of_a_start_request_does_not_run_while_the_fork_server_still_imports(
+    lock_fd: int, tmp_path: Path
+) -> None:
+    house = House(lock_fd, start_budget_s=0.5)
+    try:
+        house.children.prepare([_module(tmp_path, "slow", "import time; time.sleep(0.5)")], [], [])
+        house.start("trades/0")
+        house.started("trades/0")
+        first = house.children.server_pid
+        os.kill(first or 0, signal.SIGKILL)
+        house.exited("trades/0")
+        house.until(lambda: house.children.server_pid not in (None, first))
+        house.start("trades/0", epoch=2)
+        house.started("trades/0", 2)
+        assert house.of(StartFailed) == []
+    finally:
+        house.close()
 
 
 def test_no_zombie_and_no_grandchild_is_left_when_the_fork_server_died(nursery: House, tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""What the fork server imports, within which time, and what it leaves to its children."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from workers.preload import Preloaded, preload
+from workers.wire import Preparation
+
+BUDGET_S = 1.0
+
+
+def module(folder: Path, name: str, text: str) -> str:
+    (folder / f"{name}.py").write_text(f"from workers.handler import Handler\n{text}\nclass H(Handler): pass\n")
+    return f"{folder}/{name}.py:H"
+
+
+def preloaded(*references: str) -> tuple[Preloaded, list[str], float]:
+    """With what it warned of, and how long it took."""
+    warnings: list[str] = []
+    began = time.monotonic()
+    result = preload(Preparation(references), warnings.append, BUDGET_S)
+    return result, warnings, time.monotonic() - began
+
+
+def test_all_handlers_that_hang_at_import_cost_one_budget_together_and_the_others_are_imported(tmp_path: Path) -> None:
+    hanging = [module(tmp_path, f"hanging{number}", "import time; time.sleep(999)") for number in range(4)]
+    good = module(tmp_path, "good", "")
+    result, warnings, took_s = preloaded(*hanging, good)
+    assert list(result.handlers) == [good]
+    assert BUDGET_S <= took_s < 2 * BUDGET_S
+    assert len(warnings) == 4
+    for reference, warning in zip(hanging, warnings, strict=True):
+        assert reference in warning
+        assert "took more than 1 s when imported, so each of its children imports it by itself" in warning
+
+
+def test_handlers_that_are_slow_but_pass_are_imported_within_a_budget_and_the_quick_ones_first(tmp_path: Path) -> None:
+    slow = [module(tmp_path, f"slow{number}", "import time; time.sleep(0.4)") for number in range(6)]
+    quick = module(tmp_path, "quick", "")
+    result, warnings, took_s = preloaded(*slow, quick)
+    assert next(iter(result.handlers)) == quick
+    assert 2 <= len(result.handlers) <= 4
+    assert took_s < 2 * BUDGET_S + 0.4 + 0.5
+    assert len(warnings) == 7 - len(result.handlers)
+    assert all("came after others that took 1 s together" in warning for warning in warnings)
+
+
+def test_a_handler_that_passes_its_trial_and_raises_then_is_left_to_its_children(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    fickle = module(
+        tmp_path, "fickle", f"import os\nif os.path.exists({str(mark)!r}): raise ValueError\nopen({str(mark)!r}, 'w')"
+    )
+    good = module(tmp_path, "good", "")
+    result, warnings, _ = preloaded(fickle, good)
+    assert list(result.handlers) == [good]
+    assert len(warnings) == 1
+    assert "passed its trial and then raised ValueError" in warnings[0]
