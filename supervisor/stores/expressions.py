@@ -164,7 +164,7 @@ def _plain(attribute: Any) -> Any:
         case {"S": str(text)}:
             return text
         case {"N": str(text)}:
-            return int(text) if _INTEGER.fullmatch(text) else _decimal(text)
+            return int(text) if _INTEGER.fullmatch(text) else _number(text)
         case {"BOOL": bool(flag)}:
             return flag
         case {"NULL": True}:
@@ -174,11 +174,12 @@ def _plain(attribute: Any) -> Any:
     return attribute
 
 
-def _decimal(text: str) -> Any:
-    """Never an int, so that `BadRow` shows the number; unless it is whole and merely written as 1E+2."""
+def _number(text: str) -> int | Decimal:
+    """Never an int, so that `BadRow` shows the number; unless it is whole and merely written as 1E+2. NaN: it is no
+    number, or one beyond all bounds."""
     try:
         number = Decimal(text)
         whole = number.is_finite() and abs(number) < 2**63 and number == number.to_integral_value()
-    except ArithmeticError:  # no number, or one beyond all bounds
-        return text
+    except ArithmeticError:
+        return Decimal("NaN")
     return int(number) if whole else number

@@ -19,8 +19,9 @@ from supervisor.records import Lease
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.stores.location import open_store
 from supervisor.stores.sql import APPLICATION_ID
+from supervisor.stores.statements import COLUMNS, FOR_DECISIONS, KEY, LEASE_COLUMNS
 from supervisor.writes import Applied, Unknown
-from tests.contract.rows import TIMEOUT_S, claim, create, member, release, renew
+from tests.contract.rows import OTHER, TIMEOUT_S, claim, create, member, release, renew
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -138,13 +139,56 @@ def test_a_file_that_was_replaced_under_us_is_opened_anew(store: Store, owned: L
     path.rename(path.with_suffix(".old"))
     outcome = store.apply(renew(owned), TIMEOUT_S)
     assert isinstance(outcome, Unknown)
-    assert "does not exist" in outcome.cause
-    with pytest.raises(Unavailable, match="does not exist"):
+    assert outcome.cause == f"{path} does not exist; `tenured init` creates it"
+    with pytest.raises(Unavailable, match="does not exist; `tenured init` creates it"):
         store.snapshot(TIMEOUT_S)
     other = open_store(url, path, TIMEOUT_S)
     other.initialize()
     assert store.read(owned.shard, TIMEOUT_S) is None
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        ("DROP TABLE leases", "no such table: leases"),
+        ("ALTER TABLE leases DROP COLUMN nonce", "no such column: nonce"),
+    ],
+)
+def test_a_table_that_was_damaged_under_us_answers_nothing_and_says_what_makes_a_right_one(
+    store: Store, owned: Lease, path: Path, damage: str, cause: str
+) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(damage)
+    connection.close()
+    expected = f"{cause}, expected a file made by `tenured init` of this version"
+    assert store.apply(renew(owned), TIMEOUT_S) == Unknown(expected, unsent=True)
+    for look in (store.snapshot, lambda timeout_s: store.read(owned.shard, timeout_s)):
+        with pytest.raises(Unavailable) as caught:
+            look(TIMEOUT_S)
+        assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_text_that_is_no_text_spoils_at_most_its_own_row(store: Store, owned: Lease, path: Path, column: str) -> None:
+    row = {"lease": "s/1", "owner": OTHER, "epoch": 1, "beat": 1, "nonce": "n", "duration_ms": 1000}
+    key = row[KEY] if column != KEY else r"b's/\xff'"
+    with sqlite3.connect(path) as connection:
+        names = ", ".join(f"[{name}]" for name in row)
+        connection.execute(f"INSERT INTO leases ({names}) VALUES (?, ?, ?, ?, ?, ?)", tuple(row.values()))
+        connection.execute(f"UPDATE leases SET [{column}] = CAST(x'732fff' AS TEXT) WHERE lease = 's/1'")
+    connection.close()
+    for full in (False, True):
+        snapshot = store.snapshot(TIMEOUT_S, full)
+        assert snapshot.leases[owned.shard].triple == owned.triple
+        spoilt = column in FOR_DECISIONS and column in LEASE_COLUMNS
+        assert list(snapshot.bad) == ([key] if spoilt else [])
+        assert all(r"b's/\xff'" in reason for reason in snapshot.bad.values())
+    assert store.apply(renew(owned), TIMEOUT_S) == Applied()
+    if column not in FOR_DECISIONS:
+        mended = store.read("s/1", TIMEOUT_S)
+        assert mended is not None
+        assert [flaw.split(" ")[0] for flaw in mended.flaws] == [column]
 
 
 def test_a_disk_that_is_full_makes_a_write_unknown(store: Store, owned: Lease) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from supervisor.records import BadRow, Lease, history_after
 from supervisor.stores.interface import Store
+from supervisor.stores.statements import Value
 from supervisor.writes import Applied, DeleteMember, PutMember, Refused, after_claim
 from tests.contract.rows import AT, ME, OTHER, TIMEOUT_S, claim, create, member, plant, release, renew
 
@@ -356,6 +357,9 @@ BAD_ROWS = [
     {"epoch": 5, "beat": 0, "nonce": "n", "duration_ms": 1000, "owner": ""},
     {"epoch": 5, "beat": 0, "nonce": "n", "duration_ms": 1000, "policy": "whatever"},
     {"epoch": 5, "beat": -1, "nonce": "n", "duration_ms": 1000},
+    {"epoch": 2**63 - 1, "beat": 0, "nonce": "n", "duration_ms": 1000},
+    {"epoch": 5, "beat": 2**63 - 1, "nonce": "n", "duration_ms": 1000},
+    {"epoch": 5, "beat": 0, "nonce": "n", "duration_ms": 2**62},
 ]
 
 
@@ -382,6 +386,42 @@ def test_a_row_that_does_not_parse_is_neither_read_nor_taken_for_missing(
     assert outcome.bad
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("history", "no list"),
+        ("history", "[1]"),
+        ("history", ("x" * 200,)),
+        ("checkpoint", "x" * 2049),
+        ("checkpoint", ("a", "list")),
+        ("open", -1),
+        ("want", "many"),
+        ("quiet_ms", 2**63 - 1),
+        ("since", "yesterday"),
+        ("renewed_at", -5),
+    ],
+)
+def test_a_row_with_a_flaw_that_no_decision_needs_is_read_and_can_be_claimed(
+    store: Store, url: str, attribute: str, value: Value
+) -> None:
+    if attribute == "checkpoint" and isinstance(value, tuple) and url.startswith("sqlite"):
+        value = b"\xff\x00"  # type: ignore[assignment]  # there a list is a text, and good
+    plant(
+        url,
+        [{"lease": "f", "owner": OTHER, "epoch": 5, "beat": 1, "nonce": "n", "duration_ms": 1000, attribute: value}],
+    )
+    assert store.snapshot(TIMEOUT_S).leases["f"].triple == (OTHER, 5, 1)
+    assert not store.snapshot(TIMEOUT_S, full=True).bad
+    row = read(store, "f")
+    assert row == Lease("f", OTHER, 5, 1, "n", 1000)
+    (flaw,) = row.flaws
+    assert flaw.startswith(attribute)
+    outcome = store.apply(claim(row), TIMEOUT_S)
+    assert outcome == Applied(after_claim(row, claim(row)))
+    store.apply(renew(read(store, "f"), checkpoint="token"), TIMEOUT_S)
+    assert not read(store, "f").flaws
+
+
 # --- values -----------------------------------------------------------------------------------------------
 
 
@@ -400,7 +440,7 @@ def test_any_name_of_a_shard_can_be_stored(store: Store, shard: str) -> None:
 
 
 def test_numbers_keep_every_digit(store: Store) -> None:
-    epoch = 2**62 + 1
+    epoch = 2**62 - 1
     store.apply(create("big", epoch=epoch), TIMEOUT_S)
     assert read(store, "big").epoch == epoch
 
