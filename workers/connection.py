@@ -37,6 +37,7 @@ READS_PER_TURN = 4
 NEVER_NS = 2**63 - 1
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 _BACKLOG_PAUSE_NS = 10_000_000
+_ATTEMPT_SLACK_NS = 500_000_000  # an attempt keeps its timeout itself, begins later, and knows what it waited for
 
 
 def chance() -> float:
@@ -133,7 +134,7 @@ class Connection:
             return self._refused(Refusal(f"{len(self._stuck)} earlier attempts still hang"), now_ns)
         home = self._home
         self.state = State.DIALING
-        self._set_due(now_ns + home.policy.connect_timeout_ns)
+        self._set_due(now_ns + home.policy.connect_timeout_ns + _ATTEMPT_SLACK_NS)
         self._attempt = Attempt(lambda: home.target(self), home.connect, lambda done: home.settled(self, done))
         return None
 

@@ -2,7 +2,7 @@
 
 What holds:
 
-- the loop never waits for an attempt. It abandons one at the connect timeout; what an abandoned attempt still
+- the loop never waits for an attempt. It abandons one soon after the connect timeout; what an abandoned attempt still
   achieves is closed by its thread. Every step but resolution (and a handler's `target`) has that deadline itself, so
   only those two can keep a thread, and a connection with `STUCK_MAX` such threads starts no further one;
 - the answer's head is bounded in size and time; what came after it is kept for the parser;
