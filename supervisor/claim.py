@@ -126,7 +126,7 @@ def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))
     turn.out.append(Start(shard.name, tenure.epoch, deadline_ns, tenure.checkpoint))
-    reason = row.history[-1].split(" ")[3] if row.history else ""
+    reason = phase.claim.history[-1].split(" ")[3]  # ours: what a read shows may have been changed by anybody
     turn.out.append(Log("info", "lease.claimed", shard.name, tenure.epoch, reason))
     return replace(shard, phase=Held(tenure, deadline_ns, "starting", turn.ns))
 

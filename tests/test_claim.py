@@ -225,6 +225,14 @@ def test_a_read_that_was_asked_for_before_the_doubt_settles_nothing(asked_s: flo
     assert claiming_of.read_claiming(claiming(), turn(2), lease(), ns(0.5)) == claiming()
 
 
+@pytest.mark.parametrize("history", [(), ("x",)])
+def test_a_claim_is_won_whatever_somebody_wrote_into_the_history_of_its_row(history: tuple[str, ...]) -> None:
+    now = turn(2)
+    row = replace(after_claim(lease(), claim()), history=history)
+    assert isinstance(claiming_of.read_claiming(doubtful(), now, row, ns(1.5)).phase, Held)
+    assert only(now.out, Log).reason == "x"
+
+
 def test_a_read_that_shows_our_claim_wins_the_lease() -> None:
     now = turn(2)
     known = claiming_of.read_claiming(doubtful(), now, after_claim(lease(), claim()), ns(1.5))
