@@ -36,6 +36,16 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def _files_at_rest(server_pid: int) -> dict[str, str]:
+    """What the fork server has open; nothing while it still holds what belongs to the birth of a child."""
+    folder = f"/proc/{server_pid}/fd"
+    try:
+        files = {fd: os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
+    except FileNotFoundError:  # closed between the two calls
+        return {}
+    return {} if any("pidfd" in file or "tenured-request" in file for file in files.values()) else files
+
+
 def _read(house: House, path: Path) -> str:
     return house.until(lambda: path.exists() and path.read_text())
 
@@ -558,7 +568,8 @@ def test_a_fork_that_fails_is_a_failed_start_and_hurts_nobody(nursery: House) ->
     nursery.start("warm/0")
     nursery.started("warm/0")
     server = psutil.Process(nursery.children.server_pid)
-    taken = {int(fd) for fd in os.listdir(f"/proc/{server.pid}/fd")}
+    files = nursery.until(lambda: _files_at_rest(server.pid))
+    taken = {int(fd) for fd in files}
     free = min(set(range(len(taken) + 1)) - taken)
     _, hard = server.rlimit(psutil.RLIMIT_NOFILE)
     server.rlimit(psutil.RLIMIT_NOFILE, (free, hard))  # room for nothing more
