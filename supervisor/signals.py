@@ -24,7 +24,7 @@ from types import FrameType
 
 from supervisor import exits
 
-_STOPS = (signal.SIGTERM, signal.SIGINT)
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 _READ_MAX_BYTES = 65_536  # what a pipe holds
 
 

@@ -93,6 +93,27 @@ def test_a_folder_instead_of_a_file_is_one_sentence_and_exit_78(tenured: Tenured
     assert (done.returncode, done.stderr) == (exits.CONFIG, "tenured: .: cannot be read, is a directory\n")
 
 
+@pytest.mark.parametrize("where", ["file", "include", "value"])
+def test_a_pipe_instead_of_a_file_is_not_waited_for(tenured: Tenured, tmp_path: Path, where: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    names = {"include": "include = pipe\n", "value": "[stream:a]\nurl = ws://x/${file:pipe}\n"}
+    (tmp_path / "tenured.ini").write_text("[supervisor]\nstore = sqlite:///x.db\n" + names.get(where, ""))
+    done = tenured("check", "-c", "pipe" if where == "file" else "tenured.ini")
+    assert done.returncode == exits.CONFIG
+    assert "it is a pipe or a device, expected a regular file\n" in done.stderr
+
+
+def test_closed_standard_files_do_not_end_a_command(tenured: Tenured, config: str, tmp_path: Path) -> None:
+    """Without file 0, the configuration would be opened as file 0."""
+    command = [sys.executable, "-P", "-m", "supervisor.cli", "check", "-c"]
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        for file, code in ((config, exits.OK), ("none.ini", exits.CONFIG)):
+            shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *command, file]
+            done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+            assert (done.returncode, "Traceback" in done.stderr) == (code, False), closed
+            assert (done.stderr == "") == (code == exits.OK or "2>" in closed), closed
+
+
 def test_every_mistake_of_a_file_is_a_line_on_stderr_and_exit_78(tenured: Tenured, tmp_path: Path) -> None:
     (tmp_path / "bad.ini").write_text("[supervisor]\nstor = x\n[stream:a]\nurl = x\n")
     done = tenured("run", "-c", "bad.ini")

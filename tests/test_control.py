@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,8 @@ def test_a_handler_that_raises_costs_its_caller_an_error_and_nothing_else(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "line", [b"\n", b"{}\n", b"[]\n", b'{"command": []}\n', b"\xff\n", b"x" * 100_000 + b"\n", b""]
+    "line",
+    [b"\n", b"{}\n", b"[]\n", b'{"command": []}\n', b"\xff\n", b"x" * 100_000 + b"\n", b"[" * 60_000 + b"\n", b""],
 )
 def test_a_request_that_is_none_is_answered_with_what_is_expected(tmp_path: Path, line: bytes) -> None:
     def raw(path: Path) -> dict[str, Any]:
@@ -132,6 +135,39 @@ def test_nothing_is_left_but_the_lock_and_the_folder_can_be_used_again(tmp_path:
         assert os.listdir(tmp_path) == ["control.lock"]
 
 
+def test_a_socket_that_another_made_in_a_new_folder_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+
+    async def both(first: Control) -> dict[str, Any]:
+        shutil.rmtree(run_dir)
+        second = await serve(run_dir, HANDLERS)
+        try:
+            await first.close()
+            return await asking(second.path, "health")
+        finally:
+            await second.close()
+
+    async def all_of_it() -> dict[str, Any]:
+        return await both(await serve(run_dir, {}))
+
+    assert asyncio.run(all_of_it())["ready"]
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a file", "a folder in place of the socket"])
+def test_the_end_does_not_fail_where_the_folder_is_gone(tmp_path: Path, instead: str) -> None:
+    run_dir = tmp_path / "run"
+
+    async def gone(listening: Control) -> None:
+        shutil.rmtree(run_dir)
+        if instead == "a file":
+            run_dir.touch()
+        elif instead != "nothing":
+            listening.path.mkdir(parents=True)
+
+    served(run_dir, gone)
+    assert run_dir.exists() == (instead != "nothing")
+
+
 def test_a_caller_that_says_nothing_holds_nobody_up(tmp_path: Path) -> None:
     async def beside(listening: Control) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as silent:
@@ -164,6 +200,20 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(NoAnswer, match="no supervisor is running at"):
         ask(tmp_path / "control.sock", "health", 1.0)
+
+
+def test_an_answer_that_is_none_is_a_sentence(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as strange:
+        strange.bind(str(tmp_path / "control.sock"))
+        strange.listen()
+        for answer in (b"", b"{}\n", b"[" * 60_000 + b"\n"):
+            with ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(ask, tmp_path / "control.sock", "health", 5.0)
+                connection, _ = strange.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(answer)
+            assert "gave no complete answer to health" in str(asked.exception())
 
 
 def test_a_supervisor_whose_loop_stands_still_does_not_hold_up_who_asks(tmp_path: Path) -> None:

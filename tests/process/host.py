@@ -55,7 +55,7 @@ class Host:
     ) -> None:
         """`within`: a command that runs the supervisor's; `environment` comes on top of ours."""
         folder.mkdir(exist_ok=True)
-        self._within = within
+        self.within = within
         self._environment = environment
         self.folder = folder
         self.config = folder / "tenured.ini"
@@ -81,7 +81,7 @@ class Host:
     # --- the process --------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        command = [*self._within, *COMMAND, "run", "-c", str(self.config)]
+        command = [*self.within, *COMMAND, "run", "-c", str(self.config)]
         with (self.folder / "log").open("ab") as log:
             environment = {**os.environ, **self._environment}
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
