@@ -65,6 +65,8 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
     """Claim `row` exactly as it was read, or our own lease as we know it."""
     rule = shard.rule
     assert rule is not None
+    for flaw in row.flaws:
+        turn.out.append(Log("error", "row.rejected", shard.name, row.epoch, f"claimed without it: {flaw}"))
     epoch = 1 + max(row.epoch, shard.seen, shard.tried)
     reason = "restart" if tenure else "claimed" if row.owner is None else "expired"
     claim = Claim(

@@ -118,7 +118,6 @@ class Daemon:
         endpoint = await control.serve(self._settings.run_dir, {"health": self._health})
         try:
             self._prepare()
-            self._feed(model.Ticked(), boottime_ns())
             code, reason = await self._exit
         finally:
             dead = self._children.close()
@@ -207,6 +206,8 @@ class Daemon:
 
     def _hear(self, event: children.ChildEvent) -> None:
         match event:
+            case children.Ready():
+                self._tick()  # the first of them begins it all: who cannot run a child yet must not claim a shard
             case children.Started(shard, epoch, pid):
                 self._journal.write("info", "child.started", shard=shard, epoch=epoch, pid=pid)
             case children.StartFailed(shard, epoch, reason):

@@ -90,6 +90,13 @@ def test_a_claim_is_conditional_on_the_very_row_that_was_read(row: Lease) -> Non
     assert write.checkpoint is None
 
 
+def test_what_is_wrong_with_a_row_is_said_and_does_not_keep_it_from_being_claimed() -> None:
+    now = turn(1)
+    claiming_of.read_wanted(shard(WANTED), now, lease(owner=None, flaws=("history is 'x'",)), True)
+    assert only(now.out, Log).reason == "claimed without it: history is 'x'"
+    assert isinstance(only(now.out, Apply).write, Claim)
+
+
 def test_a_claim_keeps_the_history_of_the_row() -> None:
     _, write = sent(shard(WANTED), 1, free(history=("7 bbbbbbbb 1 claimed",)))
     assert write.history[0] == "7 bbbbbbbb 1 claimed"
