@@ -4,21 +4,21 @@ Rows are untrusted. What a decision reads parses, or `lease_from` and `member_fr
 What a snapshot for decisions leaves out of a lease (its checkpoint, and what only people read) never makes it a bad
 row, since it would look free in each snapshot and could never be claimed: it gets its default, and `flaws` says so.
 
-Numbers are bounded far below what a store can hold, so that one more than what a row says can always be written; texts
-are bounded, so that no message about a row is endless. Times named `since` and `renewed_at` are unix milliseconds for
-people; no decision reads them.
+Numbers are bounded far below what a store can hold, so that one more than what a row says can always be written. Times
+named `since` and `renewed_at` are unix milliseconds for people; no decision reads them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 MEMBER_PREFIX = "@"
-TEXT_MAX_BYTES = 2048  # of each text, a key and a checkpoint too
+CHECKPOINT_MAX_BYTES = 2048
 DURATION_MIN_MS = 1000
 DURATION_MAX_MS = 3_600_000
 NUMBER_MAX = 2**62
@@ -113,10 +113,10 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
-def _is_text(value: object) -> bool:
-    """Text of a bounded length that can be stored and printed: half of a surrogate pair cannot."""
+def _is_text(value: object, max_bytes: float = math.inf) -> TypeGuard[str]:
+    """Text that can be stored and printed: half of a surrogate pair cannot."""
     try:
-        return isinstance(value, str) and len(value.encode()) <= TEXT_MAX_BYTES
+        return isinstance(value, str) and len(value.encode()) <= max_bytes
     except UnicodeEncodeError:
         return False
 
@@ -135,8 +135,8 @@ def _optional_integer(item: Mapping[str, Any], name: str, high: int = NUMBER_MAX
 def _text(item: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = item.get(name, default)
     if not _is_text(value):
-        raise BadRow(f"{name} is {_shown(value)}, expected text of at most {TEXT_MAX_BYTES} bytes")
-    return str(value)
+        raise BadRow(f"{name} is {_shown(value)}, expected text")
+    return value
 
 
 def _choice(item: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
@@ -161,16 +161,17 @@ def _texts(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 def _history(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
     entries = _texts(item, name)[-HISTORY_MAX:]
-    if any(len(entry.encode()) > HISTORY_ENTRY_MAX_BYTES for entry in entries):
+    if not all(_is_text(entry, HISTORY_ENTRY_MAX_BYTES) for entry in entries):
         raise BadRow(f"{name} is {_shown(entries)}, expected entries of at most {HISTORY_ENTRY_MAX_BYTES} bytes")
     return entries
 
 
 def _checkpoint(item: Mapping[str, Any], name: str) -> str | None:
     """Its content stays out of the message: a token may be worth keeping to oneself."""
-    if (value := item.get(name)) is None or _is_text(value):
+    value = item.get(name)
+    if value is None or _is_text(value, CHECKPOINT_MAX_BYTES):
         return value
-    raise BadRow(f"{name} is no text of at most {TEXT_MAX_BYTES} bytes, the shard goes on without it")
+    raise BadRow(f"{name} is no text of at most {CHECKPOINT_MAX_BYTES} bytes, the shard goes on without it")
 
 
 def lease_from(item: Mapping[str, Any]) -> Lease:
@@ -242,7 +243,7 @@ def snapshot_from(items: list[dict[str, Any]]) -> Snapshot:
     bad: dict[str, str] = {}
     for item in items:
         key = item.get("lease")
-        name = str(key) if _is_text(key) else _shown(key)
+        name = key if _is_text(key) else _shown(key)
         try:
             if name.startswith(MEMBER_PREFIX):
                 members[name[1:]] = member_from(item)

@@ -14,6 +14,7 @@ from typing import TextIO
 from supervisor.status import FleetView
 
 PLAIN_WIDTH = 200
+_CELL_MAX = 400  # longer than any name that we make
 _STYLES = {
     "held": "green",
     "active": "green",
@@ -50,7 +51,8 @@ def show(fleet: FleetView, stream: TextIO) -> None:
         return made
 
     def cell(text: object, style: str = "") -> Text:
-        return Text(printable(str(text)), style)
+        shown = str(text)
+        return Text(printable(shown if len(shown) <= _CELL_MAX else f"{shown[:_CELL_MAX]}..."), style)
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else PLAIN_WIDTH)
     people = table("SUPERVISOR", "HOST", "VERSION", "STATE", "SHARDS", "CAPACITY", "RENEWED", "CONFIG")

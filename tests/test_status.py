@@ -108,6 +108,12 @@ def test_a_number_of_any_length_in_a_name_is_put_in_its_order() -> None:
     assert list(states(seen(lease(endless), lease("t/10")))) == ["t/10", endless]
 
 
+def test_a_name_of_any_length_is_shown_by_its_beginning() -> None:
+    stream = io.StringIO()
+    show(seen(lease("t/0", owner="x" * 400_000), bad={"y" * 400_000: "why"}), stream)
+    assert len(stream.getvalue()) < 5000
+
+
 def test_a_flaw_of_a_row_is_shown_and_degrades_nothing() -> None:
     flawed = replace(lease("t/0"), flaws=("history is 7", "open is -1"))
     fleet = seen(member("a:1:x"), *FULL[1:], flawed)
