@@ -148,12 +148,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def process(task_: Task, board: Board, stdout: int | None = None) -> subprocess.Popen[bytes]:
+def process(task_: Task, board: Board, stdout: int | None = None, stderr: int | None = None) -> subprocess.Popen[bytes]:
     """The same in a process of its own, without fork server and fence; SIGTERM stops it."""
     task_fd = in_memory(task_.packed(), "task")
     command = [sys.executable, "-m", "tests.child", str(board.fd), str(task_fd)]
     try:
-        return subprocess.Popen(command, stdout=stdout, pass_fds=[board.fd, task_fd])
+        return subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=[board.fd, task_fd])
     finally:
         os.close(task_fd)
 

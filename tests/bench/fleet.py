@@ -23,7 +23,7 @@ import psutil
 
 from supervisor.demo.feed_process import FeedProcess
 from tests import engines
-from tests.bench.figures import HEAD, Figure, line, spread, write_json
+from tests.bench.figures import HEAD, Figure, cpu_s, line, spread, write_json
 from tests.process.hand import DynamoHand
 from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
 from tests.wait import until
@@ -242,18 +242,13 @@ def _at_rest(host: Host, store: str) -> Iterator[Figure]:
     server = parent.children()[0]
     children = server.children()
     time.sleep(3)  # what the start left behind is over
-    before, began = [_cpu_s(each) for each in (parent, server, *children)], time.monotonic()
+    before, began = [cpu_s(each.pid) for each in (parent, server, *children)], time.monotonic()
     time.sleep(REST_S)
-    after, took_s = [_cpu_s(each) for each in (parent, server, *children)], time.monotonic() - began
+    after, took_s = [cpu_s(each.pid) for each in (parent, server, *children)], time.monotonic() - began
     shares = [(later - earlier) / took_s * 100 for earlier, later in zip(before, after, strict=True)]
     yield Figure(f"CPU of the parent at rest, {CHILDREN} leases, T = 10 s, {store}", shares[0], "%", 3, "of one core")
     yield Figure(f"CPU of the fork server, {store}", shares[1], "%")
     yield Figure(f"CPU of all {CHILDREN} children together, {store}", sum(shares[2:]), "%")
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 # --- all of it --------------------------------------------------------------------------------------------

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import socket
 import statistics
+import subprocess
 import sys
 import time
 
 import websocket
 
+from tests.bench.figures import cpu_s
 from tests.child import process, task
 from tests.feed import TEXT, Peer, frame
 from tests.wait import until
@@ -52,15 +53,6 @@ def _serve(listener: socket.socket, size: int) -> None:
                 continue
 
 
-def _cpu_s(pid: int) -> float:
-    """User and system time of all threads, in nanoseconds as the scheduler counts them."""
-    total_ns = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
-            total_ns += int(file.read().split()[0])
-    return total_ns / 1e9
-
-
 def _library(url: str, messages: int, result: multiprocessing.connection.Connection) -> None:
     client = websocket.WebSocket(skip_utf8_validation=True, enable_multithread=False)
     client.connect(url)
@@ -87,12 +79,12 @@ def child_us(url: str, messages: int) -> float:
     board = Board.create()
     words = board.slot(0).words
     words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
-    child = process(task(url), board)
+    child = process(task(url), board, stderr=subprocess.DEVNULL)
     try:
         until(lambda: words[MESSAGES] > 1000, 30)
-        begin, begin_s = words[MESSAGES], _cpu_s(child.pid)
+        begin, begin_s = words[MESSAGES], cpu_s(child.pid)
         until(lambda: words[MESSAGES] >= begin + messages, 60)
-        end, end_s = words[MESSAGES], _cpu_s(child.pid)
+        end, end_s = words[MESSAGES], cpu_s(child.pid)
     finally:
         child.kill()
         child.wait()
