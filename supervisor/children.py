@@ -84,9 +84,10 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """A sentence for the log about the fork server or a handler that it imports."""
+    """A sentence for the log about the fork server, or about something configured that it could not import."""
 
     text: str
+    of_configuration: bool = False
 
 
 ChildEvent = Ready | Started | StartFailed | Exited | ExitStatus | Complaint
@@ -226,7 +227,7 @@ class Children:
             case Ended(pid=pid, status=status):
                 self._ended(pid, status)
             case Warned(text=text):
-                self._on_event(Complaint(text))
+                self._on_event(Complaint(text, of_configuration=True))
             case ServerReady():
                 self._on_event(Ready())
             case Died(status=status, pause_s=pause_s):

@@ -23,7 +23,7 @@ from supervisor.clock import moment
 from supervisor.courier import Courier
 from supervisor.journal import Journal
 from supervisor.model import MS, Moment, Rules, ShardRule
-from supervisor.phases import Held
+from supervisor.phases import Held, Idle, Vacant
 from supervisor.settings import Settings
 from supervisor.signals import Signals
 from supervisor.state import State, begin
@@ -224,8 +224,9 @@ class Daemon:
                 self._feed(model.Exited(shard, epoch, report), at_ns)
             case children.ExitStatus(shard, epoch, pid, status):
                 self._journal.write("info", "child.exited", shard=shard, epoch=epoch, pid=pid, reason=status)
-            case children.Complaint(text):
-                self._journal.write("warning", "child.exited", reason=text)
+            case children.Complaint(text, of_configuration):
+                event_name = "config.warning" if of_configuration else "child.exited"
+                self._journal.write("warning", event_name, reason=text)
 
     # --- ends ---------------------------------------------------------------------------------------------
 
@@ -257,6 +258,14 @@ class Daemon:
             reasons.append("the store cannot be reached")
         if waiting:
             reasons.append(f"{waiting} of {len(held)} children do not run")
+        now_ns = boottime_ns()
+        crashed = [
+            shard.name
+            for shard in state.shards.values()
+            if isinstance(shard.phase, Vacant | Idle) and now_ns < shard.start_ns
+        ]
+        if crashed:
+            reasons.append(f"{len(crashed)} shards wait to start again after a crash, {crashed[0]} among them")
         return {
             "supervisor": state.me,
             "stage": state.stage,

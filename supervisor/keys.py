@@ -318,7 +318,7 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "reconnect_max",
         values.duration(10, HOUR),
-        "... to at most this.",
+        "... to at most this; after a refusal such as 401 or 404 they wait this long and up to a tenth more.",
         default=duration_text(_SPEC.reconnect_max_ms),
     ),
     Key(

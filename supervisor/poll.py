@@ -187,7 +187,7 @@ def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, 
     if pending:
         reason = "members of another fleet are in the store; waiting to see whether they live"
         if not state.watch.members:
-            turn.out.append(Log("warning", "store.reachable", reason=reason))
+            turn.out.append(Log("warning", "lease.conflict", reason=reason))
         next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
         return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
     empty = not (snapshot.leases or snapshot.members or snapshot.bad)

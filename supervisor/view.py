@@ -89,11 +89,18 @@ def _code(character: str) -> str:
 
 
 def headline(fleet: FleetView) -> str:
-    """`fleet default: 2 supervisors, 16 shards: 15 held, 1 free`"""
+    """`fleet default: 2 supervisors, 16 shards: 15 held, 1 free; 15 of 15 connections open`"""
     states = ", ".join(f"{count} {state}" for state, count in sorted(fleet.counts().items(), key=lambda each: -each[1]))
-    supervisors = f"{len(fleet.supervisors)} supervisor{'' if len(fleet.supervisors) == 1 else 's'}"
+    live = sum(supervisor.state != "stale" for supervisor in fleet.supervisors)
+    stale = f" ({len(fleet.supervisors) - live} stale)" if live < len(fleet.supervisors) else ""
+    supervisors = f"{live} supervisor{'' if live == 1 else 's'}{stale}"
     shards = f"{len(fleet.shards)} shard{'' if len(fleet.shards) == 1 else 's'}"
-    return f"fleet {fleet.fleet or '(nobody there)'}: {supervisors}, {shards}{': ' if states else ''}{states}"
+    held = [shard for shard in fleet.shards if shard.state == "held"]
+    wanted = sum(shard.want for shard in held)
+    connections = f"; {sum(shard.open for shard in held)} of {wanted} connections open" if wanted else ""
+    return (
+        f"fleet {fleet.fleet or '(nobody there)'}: {supervisors}, {shards}{': ' if states else ''}{states}{connections}"
+    )
 
 
 def age(ms: int | None) -> str:

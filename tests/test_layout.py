@@ -18,7 +18,20 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 
 # Modules that decide or describe: no clock, no randomness, no thread, no loop, no store behind them.
 PURE = (
-    *("records", "writes", "model", "phases", "state", "leaseset", "lease", "claim", "tenure", "poll", "watch", "balance"),
+    *(
+        "records",
+        "writes",
+        "model",
+        "phases",
+        "state",
+        "leaseset",
+        "lease",
+        "claim",
+        "tenure",
+        "poll",
+        "watch",
+        "balance",
+    ),
     *("drain", "restart", "settings", "relations", "status", "exits", "values", "keys", "digest", "example", "summary"),
 )
 IMPURE = {

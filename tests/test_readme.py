@@ -25,6 +25,7 @@ def blocks(language: str) -> list[str]:
 def test_the_first_configuration_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "tenured.ini"
     file.write_text(blocks("ini")[0])
+    (tmp_path / "token").write_text("secret")
     assert list(load(str(file), {}).shards) == [f"trades/{index}" for index in range(16)]
 
 

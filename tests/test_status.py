@@ -159,7 +159,10 @@ def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
 
 def test_the_headline_counts_what_is_there() -> None:
     assert headline(seen()) == "fleet (nobody there): 0 supervisors, 0 shards"
-    assert headline(seen(member("a:1:x"), *FULL[:3])) == "fleet f: 1 supervisor, 4 shards: 3 held, 1 free"
+    assert (
+        headline(seen(member("a:1:x"), *FULL[:3]))
+        == "fleet f: 1 supervisor, 4 shards: 3 held, 1 free; 3 of 6 connections open"
+    )
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,9 @@ def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
         shard = _Shard(stream, task, slot, sink, kind() if kind else None)
     except (BadHandler, BadSink, ValueError) as error:
         return _unfit(means, str(error), task, slot, wakeup_fd)
+    except Exception as error:  # of the handler's module or constructor
+        reason = f"handler {spec.handler} cannot be made: {type(error).__name__}: {error}"
+        return _unfit(means, reason, task, slot, wakeup_fd)
     return shard.run(wakeup_fd)
 
 

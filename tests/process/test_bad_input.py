@@ -227,7 +227,7 @@ def test_dead_members_of_another_fleet_only_cost_the_time_to_see_that_they_are_d
     hand.put(member(7, shards="[]" if isinstance(hand, SqliteHand) else []))
     with FeedProcess(tmp_path / "feed.jsonl") as feed, Host(tmp_path / "a", store, feed.url("a"), shards=2) as host:
         began = time.monotonic()
-        waiting = until(lambda: host.log("store.reachable"), 15, 0.05)
+        waiting = until(lambda: host.log("lease.conflict"), 15, 0.05)
         assert "waiting to see whether they live" in waiting[0]["reason"]
         wait_streaming(feed, host.shards)
         assert time.monotonic() - began > 1.5

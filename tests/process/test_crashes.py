@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.demo.feed_process import FeedProcess
-from tests.process.host import Host, wait_streaming
+from tests.process.host import Host, tenured, wait_streaming
+from tests.wait import until
 
 EXITS = (0, 1, 2, 255)
 SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGKILL", "SIGQUIT")
@@ -60,3 +61,23 @@ def test_every_exit_code_and_fatal_signal_leads_to_a_restart_with_the_reason_log
             assert (exited["epoch"], exited["reason"]) == (first, reason)
         assert len(host.log("child.started", shard="s/healthy")) == 1
         assert host.stop() == 0
+
+
+def test_a_handler_that_cannot_be_imported_is_named_and_the_host_is_not_ready_while_its_shard_waits(
+    tmp_path: Path, feed: FeedProcess
+) -> None:
+    (tmp_path / "broken.py").write_text("import nosuch\n")
+    store = f"sqlite:///{tmp_path}/leases.db"
+    handler = f"{tmp_path}/broken.py:Broken"
+    with Host(tmp_path / "a", store, feed.url("a"), shards=1, stream=[f"handler = {handler}"]) as host:
+        failed = until(lambda: host.log("child.failed", shard="s/0"), 20)[0]
+        assert failed["reason"] == f"handler {handler} cannot be made: ModuleNotFoundError: No module named 'nosuch'"
+        assert any(handler in line["reason"] for line in host.log("config.warning"))
+
+        def refusal() -> str:
+            asked = tenured("health", "--ready", "-c", str(host.config))
+            return asked.stderr if asked.returncode == 1 else ""
+
+        assert "wait to start again after a crash, s/0 among them" in until(refusal, 20)
+        assert tenured("health", "-c", str(host.config)).returncode == 0
+    assert "Traceback" not in (host.folder / "log").read_text()
