@@ -70,7 +70,7 @@ def _create(state: State, turn: Turn, snapshot: Snapshot) -> State:
     """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
     what any deleted row can have reached: no shard changes hands once a second for long."""
     shards = dict(state.shards)
-    at_once = state.empty_at_join and state.polls == 1
+    at_once = state.polls == 1 and state.empty_ns is not None and turn.ns <= state.empty_ns + state.gap_max_ns
     for name, shard in state.shards.items():
         if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns, at_once):
             epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
@@ -191,4 +191,4 @@ def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, 
         next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
         return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
     empty = not (snapshot.leases or snapshot.members or snapshot.bad)
-    return replace(state, watch=watch, empty_at_join=empty), True, ""
+    return replace(state, watch=watch, empty_ns=turn.ns if empty else None), True, ""

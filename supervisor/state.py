@@ -42,7 +42,7 @@ class State:
     own_seen: int = 0  # snapshots that showed our own member row
     reachable: bool = True
     strangers: frozenset[str] = frozenset()  # members of other fleets that were logged
-    empty_at_join: bool = False  # no row of any kind stood in the store just before our first write
+    empty_ns: int | None = None  # when, just before our first write, no row of any kind stood in the store
     drain: Drain | None = None
 
     @property

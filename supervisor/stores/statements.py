@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from supervisor.records import MEMBER_PREFIX, Lease, Member
+from supervisor.records import MEMBER_PREFIX, Member
 from supervisor.writes import Claim, Create, DeleteMember, PutMember, Release, Renew, Write
 
 Value = str | int | bool | tuple[str, ...]
@@ -124,11 +124,6 @@ def _free_row(write: Create) -> dict[str, Value]:
         "duration_ms": write.duration_ms,
         "since": write.at,
     }
-
-
-def row_after_create(write: Create) -> Lease:
-    """The row that an applied create leaves behind."""
-    return Lease(write.shard, None, write.epoch, 0, write.nonce, write.duration_ms, since=write.at)
 
 
 def _claim(write: Claim) -> Change:

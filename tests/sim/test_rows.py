@@ -267,3 +267,19 @@ def test_a_row_that_does_not_parse_is_said_once_and_hurts_no_other() -> None:
     said = [log for _, _, log in world.logs if log.event == "row.rejected"]
     assert [(log.shard, log.reason) for log in said] == list(world.store.spoiled.items())
     assert world.served() == set(world.rules.shards)
+
+
+def test_a_store_that_was_empty_long_before_the_first_snapshot_may_have_been_used_since() -> None:
+    world = World(42, 1, rules(2))
+    (late,) = world.hosts
+    assert world.run(5, until=lambda: late.state.stage == "proving")
+    late.weather = Weather(lost_read=1.0)
+    world.run(20)
+    assert (late.state.stage, late.state.polls) == ("active", 0)
+    world.add_host()
+    settled(world)
+    world.store.leases.clear()
+    late.weather = None
+    assert world.run(10, until=lambda: late.state.polls == 1)
+    world.run(0.5)
+    assert not world.store.leases, world.report("created while a last child may still live")
