@@ -104,7 +104,31 @@ class DeleteMember:
     nonce: str
 
 
-Write = Create | Claim | Renew | Release | PutMember | DeleteMember
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Wish that a lease moves, or take such a wish back (`move` None). Condition: `owner` and `epoch` are as seen
+    (owner absent if None) and `move` is `seen_move`. Sets or removes `move` alone, so that it disturbs no renewal.
+    What a wish looks like stands in `wishes`."""
+
+    shard: str
+    seen_owner: str | None
+    seen_epoch: int
+    seen_move: str | None
+    move: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wish that a shard does not run, or that it does again. Condition: `owner` and `epoch` are as seen (owner absent
+    if None). Sets or removes `paused` alone."""
+
+    shard: str
+    seen_owner: str | None
+    seen_epoch: int
+    paused: bool
+
+
+Write = Create | Claim | Renew | Release | PutMember | DeleteMember | Wish | Pause
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from supervisor.records import MEMBER_PREFIX, Member
-from supervisor.writes import Claim, Create, DeleteMember, PutMember, Release, Renew, Write
+from supervisor.writes import Claim, Create, DeleteMember, Pause, PutMember, Release, Renew, Wish, Write
 
 Value = str | int | bool | tuple[str, ...]
 
@@ -114,6 +114,10 @@ def statement_of(write: Write) -> Statement:
         case DeleteMember():
             terms = (Equals("beat", write.beat), Equals("nonce", write.nonce))
             return Delete(MEMBER_PREFIX + write.id, terms)
+        case Wish():
+            return _wish(write)
+        case Pause():
+            return _pause(write)
 
 
 def _free_row(write: Create) -> dict[str, Value]:
@@ -143,9 +147,8 @@ def _claim(write: Claim) -> Change:
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
     removes = ("quiet_ms",) if write.keep_move else ("quiet_ms", "move")
-    owner = Absent("owner") if write.seen_owner is None else Equals("owner", write.seen_owner)
     terms = (
-        owner,
+        _is("owner", write.seen_owner),
         Equals("epoch", write.seen_epoch),
         Between("beat", write.beat_low, write.beat_high),
         NotTrue("paused"),
@@ -180,6 +183,28 @@ def _release(write: Release) -> Change:
         sets["checkpoint"] = write.checkpoint
     terms = (Equals("owner", write.owner), Equals("epoch", write.epoch))
     return Change(write.shard, sets, ("owner", "quiet_ms"), terms)
+
+
+def _wish(write: Wish) -> Change:
+    seen = (
+        _is("owner", write.seen_owner),
+        Equals("epoch", write.seen_epoch),
+        _is("move", write.seen_move),
+    )
+    if write.move is None:
+        return Change(write.shard, {}, ("move",), seen)
+    return Change(write.shard, {"move": write.move}, (), seen)
+
+
+def _pause(write: Pause) -> Change:
+    seen = (_is("owner", write.seen_owner), Equals("epoch", write.seen_epoch))
+    if write.paused:
+        return Change(write.shard, {"paused": True}, (), seen)
+    return Change(write.shard, {}, ("paused",), seen)
+
+
+def _is(name: str, value: str | None) -> Term:
+    return Absent(name) if value is None else Equals(name, value)
 
 
 def member_attributes(member: Member) -> dict[str, Value]:

@@ -11,10 +11,12 @@ from supervisor.writes import (
     Create,
     DeleteMember,
     Outcome,
+    Pause,
     PutMember,
     Refused,
     Release,
     Renew,
+    Wish,
     Write,
     after_claim,
 )
@@ -57,7 +59,7 @@ class ModelStore:
         return Applied(row if isinstance(write, Claim) else None)
 
     @staticmethod
-    def _holds(write: Claim | Renew | Release, row: Lease) -> bool:
+    def _holds(write: Claim | Renew | Release | Wish | Pause, row: Lease) -> bool:
         match write:
             case Claim():
                 seen = (write.seen_owner, write.seen_epoch) == (row.owner, row.epoch)
@@ -67,9 +69,14 @@ class ModelStore:
                 return ours and write.beat_low <= row.beat <= write.beat_high
             case Release():
                 return (write.owner, write.epoch) == (row.owner, row.epoch)
+            case Wish():
+                seen = (write.seen_owner, write.seen_epoch, write.seen_move)
+                return seen == (row.owner, row.epoch, row.move)
+            case Pause():
+                return (write.seen_owner, write.seen_epoch) == (row.owner, row.epoch)
 
     @staticmethod
-    def _after(write: Claim | Renew | Release, row: Lease) -> Lease:
+    def _after(write: Claim | Renew | Release | Wish | Pause, row: Lease) -> Lease:
         match write:
             case Claim():
                 return after_claim(row, write)
@@ -96,3 +103,7 @@ class ModelStore:
                     checkpoint=row.checkpoint if write.checkpoint is None else write.checkpoint,
                     renewed_at=write.at,
                 )
+            case Wish():
+                return replace(row, move=write.move)
+            case Pause():
+                return replace(row, paused=write.paused)
