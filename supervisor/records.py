@@ -3,6 +3,7 @@
 Rows are untrusted. What a decision reads parses, or `lease_from` and `member_from` raise `BadRow`: they never guess.
 What a snapshot for decisions leaves out of a lease (its checkpoint, and what only people read) never makes it a bad
 row, since it would look free in each snapshot and could never be claimed: it gets its default, and `flaws` says so.
+The same holds for `move`: a wish that is none is no reason not to serve the shard.
 
 Numbers are bounded far below what a store can hold, so that one more than what a row says can always be written. Times
 named `since` and `renewed_at` are unix milliseconds for people; no decision reads them.
@@ -19,6 +20,7 @@ from typing import Any, TypeGuard, TypeVar
 
 MEMBER_PREFIX = "@"
 CHECKPOINT_MAX_BYTES = 2048
+MOVE_MAX_BYTES = 512
 DURATION_MIN_MS = 1000
 DURATION_MAX_MS = 3_600_000
 NUMBER_MAX = 2**62
@@ -174,6 +176,13 @@ def _checkpoint(item: Mapping[str, Any], name: str) -> str | None:
     raise BadRow(f"{name} is no text of at most {CHECKPOINT_MAX_BYTES} bytes, the shard goes on without it")
 
 
+def _move(item: Mapping[str, Any], name: str) -> str | None:
+    value = item.get(name)
+    if value is None or _is_text(value, MOVE_MAX_BYTES):
+        return value
+    raise BadRow(f"{name} is {_shown(value)}, expected a text of at most {MOVE_MAX_BYTES} bytes, it is ignored")
+
+
 def lease_from(item: Mapping[str, Any]) -> Lease:
     """A lease from plain attributes (str, int, bool, None, list). Raises `BadRow`."""
     shard = _text(item, "lease")
@@ -208,7 +217,7 @@ def lease_from(item: Mapping[str, Any]) -> Lease:
         policy=_choice(item, "policy", POLICIES),
         since=spared(_optional_integer, "since") or 0,
         renewed_at=spared(_optional_integer, "renewed_at") or 0,
-        move=_optional_text(item, "move"),
+        move=spared(_move, "move"),
         paused=bool(paused),
         history=spared(_history, "history") or (),
         flaws=tuple(flaws),  # the last, when all others are parsed

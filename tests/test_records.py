@@ -16,6 +16,7 @@ from supervisor.records import (
     DURATION_MAX_MS,
     HISTORY_ENTRY_MAX_BYTES,
     HISTORY_MAX,
+    MOVE_MAX_BYTES,
     NUMBER_MAX,
     RANGE_MAX,
     BadRow,
@@ -134,6 +135,10 @@ def test_a_bad_row_says_which_attribute_and_what_would_be_right(attribute: str, 
         ("history", ["a", 1], "history is ['a', 1], expected a list of texts"),
         ("history", "claimed", "history is 'claimed', expected a list of texts"),
         ("history", ["x" * (HISTORY_ENTRY_MAX_BYTES + 1)], "expected entries of at most 128 bytes"),
+        ("move", 7, "move is 7, expected a text of at most 512 bytes, it is ignored"),
+        ("move", ["any"], "move is ['any'], expected a text"),
+        ("move", "\ud800", r"move is '\ud800', expected a text"),
+        ("move", "x" * 400_000, "move is 'xxx"),
         ("open", COUNT_MAX + 1, "open is 1000001, expected a whole number from 0 to 1000000"),
         ("want", "one", "want is 'one'"),
         ("quiet_ms", -1, "quiet_ms is -1"),
@@ -141,7 +146,7 @@ def test_a_bad_row_says_which_attribute_and_what_would_be_right(attribute: str, 
         ("renewed_at", 2**62 + 1, "renewed_at is 4611686018427387905"),
     ],
 )
-def test_a_flaw_that_no_decision_needs_costs_the_attribute_and_not_the_row(
+def test_a_flaw_that_no_decision_depends_on_costs_the_attribute_and_not_the_row(
     attribute: str, value: object, says: str
 ) -> None:
     row = lease_from({**LEASE, attribute: value})
@@ -149,6 +154,14 @@ def test_a_flaw_that_no_decision_needs_costs_the_attribute_and_not_the_row(
     assert len(row.flaws) == 1
     assert says in row.flaws[0]
     assert not lease_from(LEASE).flaws
+
+
+def test_a_wish_of_any_text_up_to_its_bound_is_read() -> None:
+    for text in ("", "any", f"{OTHER} balance", "ä" * (MOVE_MAX_BYTES // 2)):
+        assert lease_from({**LEASE, "move": text}).move == text
+    row = lease_from({**LEASE, "move": "ä" * (MOVE_MAX_BYTES // 2) + "x"})
+    assert row.move is None
+    assert row.flaws
 
 
 @pytest.mark.parametrize("token", [7, b"secret", ["secret"], "secret" * 400, "secret\ud800"], ids=type)

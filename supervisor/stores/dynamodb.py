@@ -2,8 +2,9 @@
 
 What holds:
 - every call is one request; a refusal that comes without its row is followed by one consistent read;
-- `Applied` only if the answer carries the nonce that we wrote or, for a batch, if there is one response per
-  statement; `Refused` only if the service says that the condition failed; everything else is `Unknown`;
+- `Applied` only if the answer carries the nonce that we wrote; for a wish, which has none, if it carries the row as it
+  was seen with the wish in it; for a batch, if there is one response per statement. `Refused` only if the service says
+  that the condition failed; everything else is `Unknown`;
 - renewals have a client of their own, so that they never queue behind a snapshot or a claim;
 - only `initialize` creates anything, and no exception of botocore leaves `calls`.
 
@@ -26,6 +27,7 @@ from supervisor.stores.location import DynamoLocation
 from supervisor.stores.outcomes import applied_with, refused_by
 from supervisor.stores.statements import (
     FOR_DECISIONS,
+    KEY,
     Change,
     Delete,
     Put,
@@ -34,7 +36,20 @@ from supervisor.stores.statements import (
     renewal,
     statement_of,
 )
-from supervisor.writes import Applied, Claim, Create, DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
+from supervisor.writes import (
+    Applied,
+    Claim,
+    Create,
+    DeleteMember,
+    Outcome,
+    Pause,
+    PutMember,
+    Refused,
+    Renew,
+    Unknown,
+    Wish,
+    Write,
+)
 
 _LANES = 8
 _BATCH = 25  # the service's limit
@@ -86,7 +101,8 @@ class DynamoStore:
             if isinstance(statement, Delete):
                 written = self._table.delete(statement)
             else:
-                written = self._table.update(statement, isinstance(write, Create | Claim), lane)
+                whole = isinstance(write, Create | Claim | Wish | Pause)
+                written = self._table.update(statement, whole, lane)
         except Failed as failure:
             return self._failed(write, failure, lane)
         return _proven(write, written)
@@ -182,7 +198,22 @@ def _refused(failure: Failed) -> bool:
 
 
 def _proven(write: Write, written: Item) -> Outcome:
-    nonce = write.member.nonce if isinstance(write, PutMember) else write.nonce
-    if written.get("nonce") != nonce:
+    if not _carries(written, write):
         return Unknown("the answer does not carry what was written")
     return applied_with(written) if isinstance(write, Create | Claim) else Applied()
+
+
+def _carries(written: Item, write: Write) -> bool:
+    match write:
+        case Wish():
+            return _is_as_seen(written, write) and written.get("move") == write.move
+        case Pause():
+            return _is_as_seen(written, write) and written.get("paused", False) is write.paused
+        case PutMember():
+            return bool(written.get("nonce") == write.member.nonce)
+    return bool(written.get("nonce") == write.nonce)
+
+
+def _is_as_seen(written: Item, write: Wish | Pause) -> bool:
+    seen = (write.shard, write.seen_owner, write.seen_epoch)
+    return seen == (written.get(KEY), written.get("owner"), written.get("epoch"))

@@ -46,19 +46,19 @@ class _Aliases:
 def update_of(table: str, statement: Put | Change, returned: str) -> Parameters:
     """The parameters of UpdateItem; `returned` is ALL_NEW or UPDATED_NEW."""
     aliases = _Aliases()
-    sets = ", ".join(f"{aliases.name(name)} = {aliases.value(value)}" for name, value in statement.sets.items())
-    expression = f"SET {sets}"
+    sets = [f"{aliases.name(name)} = {aliases.value(value)}" for name, value in statement.sets.items()]
+    removes: list[str] = []
     terms: Iterable[Term]
     if isinstance(statement, Put):
         terms = (Absent(KEY),) if statement.new else ()
     else:
         terms = statement.terms
-        if statement.removes:
-            expression += " REMOVE " + ", ".join(aliases.name(name) for name in statement.removes)
+        removes = [aliases.name(name) for name in statement.removes]
+    clauses = (("SET", sets), ("REMOVE", removes))  # an empty one would be a syntax error
     parameters: Parameters = {
         "TableName": table,
         "Key": key_of(statement.key),
-        "UpdateExpression": expression,
+        "UpdateExpression": " ".join(f"{verb} {', '.join(names)}" for verb, names in clauses if names),
         "ReturnValues": returned,
     }
     return parameters | _condition(aliases, terms) | aliases.parameters()

@@ -14,7 +14,7 @@ from supervisor.stores.expressions import attribute_of
 from supervisor.stores.location import DynamoLocation, SqliteLocation, parse
 from supervisor.stores.sql import sql_of
 from supervisor.stores.statements import KEY, Put
-from supervisor.writes import Claim, Create, Release, Renew
+from supervisor.writes import Claim, Create, Pause, Release, Renew, Wish
 
 AT = 1_764_444_444_000
 ME = "host-a:11:00000000000000aa"
@@ -78,6 +78,18 @@ def release(row: Lease, **fields: Any) -> Release:
         "at": AT + 3000,
     }
     return Release(**default | fields)
+
+
+def wish(row: Lease, move: str | None, **fields: Any) -> Wish:
+    """That `row`, exactly as it is, moves."""
+    default = {"shard": row.shard, "seen_owner": row.owner, "seen_epoch": row.epoch, "seen_move": row.move}
+    return Wish(**default | {"move": move} | fields)
+
+
+def pause(row: Lease, paused: bool = True, **fields: Any) -> Pause:
+    """Of `row` exactly as it is."""
+    default = {"shard": row.shard, "seen_owner": row.owner, "seen_epoch": row.epoch, "paused": paused}
+    return Pause(**default | fields)
 
 
 def member(**fields: Any) -> Member:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied, Outcome, PutMember, Refused, Unknown, after_claim
 from tests import faults
-from tests.contract.rows import CALL_TIMEOUT_S, ME, OTHER, claim, create, member, plant, raw_item, renew
+from tests.contract.rows import CALL_TIMEOUT_S, ME, OTHER, claim, create, member, pause, plant, raw_item, renew, wish
 from tests.engines import Engine
 from tests.faults import Pick, Reply
 from tests.proxy import FaultProxy
@@ -161,6 +162,63 @@ def test_an_answer_that_carries_another_nonce_proves_nothing(
 ) -> None:
     proxy.fault = Reply(faults.Answer(200, json.dumps({"Attributes": {"nonce": {"S": "another"}}}).encode()))
     assert isinstance(proved.apply(renew(rows[0]), CALL_TIMEOUT_S), Unknown)
+
+
+@pytest.mark.parametrize(("fault", "lands", "cause"), SILENT)
+def test_a_wish_without_a_proving_answer_is_unknown_and_was_sent_once(
+    fault: faults.Fault,
+    lands: bool,
+    cause: str,
+    proxy: FaultProxy,
+    proved: DynamoStore,
+    rows: list[Lease],
+    ministack: Engine,
+    one_table: str,
+) -> None:
+    sent = proxy.count()
+    proxy.fault = fault
+    assert_unknown(proved.apply(wish(rows[0], OTHER), CALL_TIMEOUT_S), cause)
+    assert proxy.count() == sent + 1
+    item = raw_item(ministack.url(one_table), rows[0].shard)
+    assert item.get("move") == ({"S": OTHER} if lands else None)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"lease": {"S": "another"}},
+        {"lease": None},
+        {"owner": {"S": OTHER}},
+        {"owner": None},
+        {"epoch": {"N": "9"}},
+        {"epoch": None},
+        {"move": {"S": "any"}, "paused": {"BOOL": False}},
+        {"move": None, "paused": None},
+        {"move": {"BOOL": True}, "paused": {"S": "true"}},
+    ],
+    ids=str,
+)
+def test_an_answer_that_does_not_carry_the_row_as_seen_with_the_wish_in_it_proves_nothing(
+    forged: dict[str, dict[str, str] | None], proxy: FaultProxy, proved: DynamoStore, rows: list[Lease]
+) -> None:
+    row = rows[0]
+    seen = {"lease": {"S": row.shard}, "owner": {"S": ME}, "epoch": {"N": "8"}}
+    wished = {"move": {"S": OTHER}, "paused": {"BOOL": True}}
+    for write in (wish(row, OTHER), pause(row)):
+        answer_with(proxy, seen | wished)
+        assert proved.apply(write, CALL_TIMEOUT_S) == Applied()
+        answer_with(proxy, seen | wished | forged)
+        assert isinstance(proved.apply(write, CALL_TIMEOUT_S), Unknown)
+    for write in (wish(row, None), pause(row, False)):
+        answer_with(proxy, seen)
+        assert proved.apply(write, CALL_TIMEOUT_S) == Applied()
+        answer_with(proxy, seen | wished)
+        assert isinstance(proved.apply(write, CALL_TIMEOUT_S), Unknown)
+
+
+def answer_with(proxy: FaultProxy, attributes: Mapping[str, object]) -> None:
+    present = {name: value for name, value in attributes.items() if value is not None}
+    proxy.fault = Reply(faults.Answer(200, json.dumps({"Attributes": present}).encode()))
 
 
 @pytest.mark.parametrize("operation", ["UpdateItem", "PartiQLUpdate"])

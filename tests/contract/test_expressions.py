@@ -1,4 +1,4 @@
-"""Attributes of DynamoDB become plain values, whatever an engine sends."""
+"""Attributes of DynamoDB become plain values, whatever an engine sends; an update names only what it changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from supervisor.records import snapshot_from
-from supervisor.stores.expressions import item_of
+from supervisor.stores.expressions import item_of, update_of
+from supervisor.stores.statements import Absent, Change, Equals, Value
+
+TERMS = (Equals("epoch", 7), Absent("owner"))
 
 ROW = {
     "lease": {"S": "s/0"},
@@ -56,3 +59,19 @@ def test_an_attribute_of_any_content_spoils_at_most_its_own_row(attribute: objec
     made = snapshot_from([item_of(row) for row in (ROW, {**other, name: attribute})])
     assert made.leases["s/0"].epoch == 7
     assert list(made.bad) == [other["lease"]["S"]]
+
+
+@pytest.mark.parametrize(
+    ("sets", "removes", "expression"),
+    [
+        ({"move": "any"}, (), "SET #0 = :0"),
+        ({}, ("move",), "REMOVE #0"),
+        ({"beat": 0, "nonce": "n"}, ("move", "quiet_ms"), "SET #0 = :0, #1 = :1 REMOVE #2, #3"),
+    ],
+)
+def test_an_update_has_a_clause_for_what_it_sets_and_one_for_what_it_removes_and_no_empty_one(
+    sets: dict[str, Value], removes: tuple[str, ...], expression: str
+) -> None:
+    parameters = update_of("leases", Change("s/0", sets, removes, TERMS), "ALL_NEW")
+    assert parameters["UpdateExpression"] == expression
+    assert list(parameters["ExpressionAttributeNames"].values()) == [*sets, *removes, "epoch", "owner"]

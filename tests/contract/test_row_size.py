@@ -1,4 +1,4 @@
-"""A renewal costs one write unit only while the whole row stays within 1 KiB."""
+"""A renewal costs one write unit only while the whole row, wishes included, stays within 1 KiB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from supervisor.records import HISTORY_MAX, history_after
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied
-from tests.contract.rows import AT, TIMEOUT_S, claim, create, raw_item, renew
+from tests.contract.rows import AT, TIMEOUT_S, claim, create, pause, raw_item, renew, wish
 from tests.engines import Engine
 
 HOST = "ip-172-31-255-255.ap-southeast-2.compute.internal"
@@ -45,7 +45,10 @@ def test_a_full_row_with_aws_host_names_costs_one_write_unit(ministack: Engine, 
     beats = {"beat_high": 999_998, "beat": 999_999}
     numbers = {"open": 100, "want": 100, "quiet_ms": 86_400_000}
     store.apply(renew(claimed.row, checkpoint="c" * 64, nonce="d" * 16, **beats, **numbers), TIMEOUT_S)
-    item = raw_item(url, SHARD) | {"move": {"S": peer}, "paused": {"BOOL": False}}
+    assert store.apply(wish(claimed.row, f"{peer} balance"), TIMEOUT_S) == Applied()
+    assert store.apply(pause(claimed.row), TIMEOUT_S) == Applied()
+    item = raw_item(url, SHARD)
     store.close()
     assert len(item["history"]["L"]) == HISTORY_MAX
+    assert {"move", "paused", "checkpoint"} <= item.keys()
     assert sum(len(name) + size_of(value) for name, value in item.items()) < 1024

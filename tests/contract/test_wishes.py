@@ -1,0 +1,187 @@
+"""What every store must do with wishes: they meet the row that was seen, and change nothing but themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.records import MOVE_MAX_BYTES, Lease
+from supervisor.stores.interface import Store
+from supervisor.writes import Applied, Refused, after_claim
+from tests.contract.rows import ME, OTHER, TIMEOUT_S, claim, pause, plant, release, renew, wish
+
+
+def read(store: Store, shard: str = "trades/0") -> Lease:
+    row = store.read(shard, TIMEOUT_S)
+    assert row is not None
+    return row
+
+
+@pytest.fixture(params=["held", "free"])
+def row(request: pytest.FixtureRequest, store: Store, owned: Lease) -> Lease:
+    """A row of which every attribute is set, but for an owner if it is free, and for wishes."""
+    assert store.apply(renew(owned, checkpoint="token", quiet_ms=5), TIMEOUT_S) == Applied()
+    if request.param == "free":
+        assert store.apply(release(read(store)), TIMEOUT_S) == Applied()
+    return read(store)
+
+
+TEXTS = (OTHER, "any", f"{OTHER} balance", "ä" * (MOVE_MAX_BYTES // 2), "q\"'?;--%s")
+
+
+def stale(row: Lease) -> list[dict[str, object]]:
+    """What a write can have seen that is not there."""
+    owner = None if row.owner else ME
+    return [{"seen_owner": owner}, {"seen_owner": OTHER}, {"seen_epoch": 7}, {"seen_epoch": 9}]
+
+
+# --- moving -----------------------------------------------------------------------------------------------
+
+
+def test_a_wish_to_move_sets_itself_and_nothing_else(store: Store, row: Lease) -> None:
+    for move in TEXTS:
+        assert store.apply(wish(row, move), TIMEOUT_S) == Applied()
+        assert read(store) == replace(row, move=move)
+        assert store.apply(wish(read(store), None), TIMEOUT_S) == Applied()
+        assert read(store) == row
+
+
+def test_a_wish_for_a_row_that_is_not_as_seen_is_refused_with_the_row(store: Store, row: Lease) -> None:
+    for expected in (row, replace(row, move=OTHER)):
+        for seen in stale(row):
+            for move in ("any", None):
+                assert store.apply(wish(expected, move, **seen), TIMEOUT_S) == Refused(expected)
+        assert read(store) == expected
+        store.apply(wish(row, OTHER), TIMEOUT_S)
+
+
+@pytest.mark.parametrize("seen", [None, "any", OTHER.upper()])
+def test_a_wish_that_was_not_seen_is_neither_replaced_nor_taken_back(
+    store: Store, row: Lease, seen: str | None
+) -> None:
+    store.apply(wish(row, OTHER), TIMEOUT_S)
+    wished = replace(row, move=OTHER)
+    for move in (ME, None):
+        assert store.apply(wish(row, move, seen_move=seen), TIMEOUT_S) == Refused(wished)
+    assert read(store) == wished
+
+
+def test_a_wish_that_was_seen_is_replaced_and_taken_back(store: Store, row: Lease) -> None:
+    store.apply(wish(row, OTHER), TIMEOUT_S)
+    assert store.apply(wish(read(store), "any"), TIMEOUT_S) == Applied()
+    assert read(store) == replace(row, move="any")
+    assert store.apply(wish(read(store), None), TIMEOUT_S) == Applied()
+    assert read(store) == row
+
+
+def test_a_wish_sent_twice_is_refused_by_a_row_that_carries_it(store: Store, row: Lease) -> None:
+    store.apply(wish(row, OTHER), TIMEOUT_S)
+    assert store.apply(wish(row, OTHER), TIMEOUT_S) == Refused(replace(row, move=OTHER))
+
+
+def test_a_wish_that_does_not_parse_is_not_replaced_but_ends_with_the_next_claim(store: Store, url: str) -> None:
+    attributes = {"owner": OTHER, "epoch": 5, "beat": 1, "nonce": "n", "duration_ms": 1000}
+    plant(url, [{"lease": "f", "move": "x" * (MOVE_MAX_BYTES + 1), **attributes}])
+    flawed = read(store, "f")
+    assert flawed.move is None
+    outcome = store.apply(wish(flawed, ME), TIMEOUT_S)
+    assert outcome == Refused(flawed)
+    assert isinstance(outcome, Refused)
+    assert outcome.row is not None
+    assert outcome.row.flaws == flawed.flaws != ()
+    assert isinstance(store.apply(claim(flawed), TIMEOUT_S), Applied)
+    assert store.apply(wish(read(store, "f"), OTHER), TIMEOUT_S) == Applied()
+
+
+def test_a_wish_outlives_releases_and_claims_by_the_owner_and_ends_with_the_next_claim(
+    store: Store, owned: Lease
+) -> None:
+    store.apply(wish(owned, OTHER), TIMEOUT_S)
+    again = claim(owned, keep_move=True)
+    assert store.apply(again, TIMEOUT_S) == Applied(after_claim(replace(owned, move=OTHER), again))
+    assert store.apply(release(read(store)), TIMEOUT_S) == Applied()
+    assert (read(store).owner, read(store).move) == (None, OTHER)
+    assert isinstance(store.apply(claim(read(store), owner=OTHER), TIMEOUT_S), Applied)
+    assert (read(store).owner, read(store).move) == (OTHER, None)
+
+
+def test_a_wish_for_an_epoch_that_was_succeeded_is_refused(store: Store, owned: Lease) -> None:
+    store.apply(claim(owned), TIMEOUT_S)
+    for write in (wish(owned, OTHER), pause(owned)):
+        assert store.apply(write, TIMEOUT_S) == Refused(read(store))
+    assert (read(store).move, read(store).paused) == (None, False)
+
+
+# --- pausing ----------------------------------------------------------------------------------------------
+
+
+def test_pausing_and_resuming_sets_itself_and_nothing_else_however_often(store: Store, row: Lease) -> None:
+    for paused in (True, True, False, False):
+        assert store.apply(pause(row, paused), TIMEOUT_S) == Applied()
+        assert read(store) == replace(row, paused=paused)
+
+
+def test_pausing_or_resuming_a_row_that_is_not_as_seen_is_refused_with_the_row(store: Store, row: Lease) -> None:
+    for expected in (row, replace(row, paused=True)):
+        for seen in stale(row):
+            for paused in (True, False):
+                assert store.apply(pause(row, paused, **seen), TIMEOUT_S) == Refused(expected)
+        assert read(store) == expected
+        store.apply(pause(row), TIMEOUT_S)
+
+
+def test_a_paused_row_refuses_every_claim_also_of_its_owner_until_it_is_resumed(store: Store, row: Lease) -> None:
+    store.apply(pause(row), TIMEOUT_S)
+    for claimant in (ME, OTHER):
+        write = claim(row, owner=claimant, beat_low=0)
+        assert store.apply(write, TIMEOUT_S) == Refused(replace(row, paused=True))
+    store.apply(pause(row, False), TIMEOUT_S)
+    assert store.apply(write, TIMEOUT_S) == Applied(after_claim(row, write))
+
+
+def test_renewals_and_the_release_of_a_paused_row_go_on_and_it_stays_paused(store: Store, owned: Lease) -> None:
+    store.apply(pause(owned), TIMEOUT_S)
+    assert store.apply(renew(owned), TIMEOUT_S) == Applied()
+    assert store.apply(renew(read(store)), TIMEOUT_S) == Applied()
+    assert store.apply(release(read(store)), TIMEOUT_S) == Applied()
+    freed = read(store)
+    assert (freed.owner, freed.beat, freed.paused) == (None, 2, True)
+    assert store.apply(claim(freed), TIMEOUT_S) == Refused(freed)
+
+
+# --- both -------------------------------------------------------------------------------------------------
+
+
+def test_wishes_do_not_disturb_each_other(store: Store, row: Lease) -> None:
+    assert store.apply(pause(row), TIMEOUT_S) == Applied()
+    assert store.apply(wish(row, OTHER), TIMEOUT_S) == Applied()
+    assert read(store) == replace(row, paused=True, move=OTHER)
+    assert store.apply(pause(row, False), TIMEOUT_S) == Applied()
+    assert read(store) == replace(row, move=OTHER)
+
+
+def test_wishes_disturb_no_renewal_and_no_claim_of_what_was_observed_before_them(store: Store, owned: Lease) -> None:
+    store.apply(wish(owned, OTHER), TIMEOUT_S)
+    store.apply(pause(owned), TIMEOUT_S)
+    assert store.renew([renew(owned)], TIMEOUT_S) == [Applied()]
+    renewed = read(store)
+    assert (renewed.beat, renewed.move, renewed.paused) == (1, OTHER, True)
+    store.apply(pause(owned, False), TIMEOUT_S)
+    write = claim(replace(renewed, move=None, paused=False), owner=OTHER)
+    assert store.apply(write, TIMEOUT_S) == Applied(after_claim(replace(renewed, paused=False), write))
+
+
+def test_wishes_are_applied_whatever_beat_the_row_has_reached(store: Store, owned: Lease) -> None:
+    store.apply(renew(owned), TIMEOUT_S)
+    assert store.apply(wish(owned, OTHER), TIMEOUT_S) == Applied()
+    assert store.apply(pause(owned), TIMEOUT_S) == Applied()
+    assert (read(store).beat, read(store).move, read(store).paused) == (1, OTHER, True)
+
+
+def test_no_wish_makes_a_row_of_a_missing_one(store: Store, row: Lease) -> None:
+    gone = replace(row, shard="gone")
+    for write in (wish(gone, OTHER), wish(gone, None), pause(gone), pause(gone, False)):
+        assert store.apply(write, TIMEOUT_S) == Refused(None)
+    assert store.read("gone", TIMEOUT_S) is None
+    assert list(store.snapshot(TIMEOUT_S).leases) == [row.shard]
