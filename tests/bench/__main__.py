@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PARTS = ("fleet", "children", "memory", "receive")
+PARTS = ("fleet", "outage", "children", "memory", "receive")
 
 
 def main() -> int:
