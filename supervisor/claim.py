@@ -15,24 +15,26 @@ from supervisor.model import MS, Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
 from supervisor.records import Lease, history_after
 from supervisor.tenure import Copied, Tenure, begin, judge
-from supervisor.writes import Applied, Claim, Outcome, Refused, Unknown
+from supervisor.wishes import is_pinned, of_peer
+from supervisor.writes import Applied, Claim, Outcome, Refused, Unknown, Wish
 
 FAST_READ_NS = 150 * MS
 UNSETTLED_MAX = 8
 
 
-def want(shard: Shard, turn: Turn, until_ns: int) -> Shard:
-    """Mean to have the shard: read its row now, and again every 75-225 ms until it can be claimed or `until_ns`."""
+def want(shard: Shard, turn: Turn, until_ns: int, asking: bool = False) -> Shard:
+    """Mean to have the shard: read its row now, and again every 75-225 ms until it can be claimed or `until_ns`. With
+    `asking`, wish it from its live owner."""
     if isinstance(shard.phase, Wanted):
         # Not sooner than meant before: a snapshot that shows the row free must not end the wait for its next read.
         return replace(shard, phase=replace(shard.phase, until_ns=max(until_ns, shard.phase.until_ns)))
     assert isinstance(shard.phase, Idle)
-    return _read_wanted(shard, turn, until_ns)
+    return _read_wanted(shard, turn, Wanted(until_ns, turn.ns, asking))
 
 
-def _read_wanted(shard: Shard, turn: Turn, until_ns: int) -> Shard:
+def _read_wanted(shard: Shard, turn: Turn, wanted: Wanted) -> Shard:
     turn.out.append(Read(shard.name))
-    return replace(shard, phase=Wanted(until_ns, turn.ns + 2 * turn.rules.attempt_ns))
+    return replace(shard, phase=replace(wanted, read_ns=turn.ns + 2 * turn.rules.attempt_ns))
 
 
 def read_wanted(shard: Shard, turn: Turn, row: Lease | None, claimable: bool) -> Shard:
@@ -45,6 +47,11 @@ def read_wanted(shard: Shard, turn: Turn, row: Lease | None, claimable: bool) ->
         return _claim(shard, turn, row)
     if turn.ns >= phase.until_ns:
         return replace(shard, phase=Idle())
+    if row is not None and phase.asking:
+        shard = _ask(shard, turn, phase, row)
+        if not isinstance(shard.phase, Wanted):
+            return shard
+        phase = shard.phase
     return replace(shard, phase=replace(phase, read_ns=turn.jitter(FAST_READ_NS, f"read {shard.name}")))
 
 
@@ -55,7 +62,31 @@ def tick_wanted(shard: Shard, turn: Turn) -> Shard:
         return shard
     if turn.ns >= phase.until_ns:
         return replace(shard, phase=Idle())
-    return _read_wanted(shard, turn, phase.until_ns)
+    return _read_wanted(shard, turn, phase)
+
+
+def _ask(shard: Shard, turn: Turn, phase: Wanted, row: Lease) -> Shard:
+    """Wish the row from its owner, once; look for something else when that cannot be, or was taken back."""
+    if phase.wish is not None:
+        over = phase.wished and row.move != phase.wish.move
+        return replace(shard, phase=Idle()) if over else shard
+    if row.owner is None or row.move or row.paused:
+        return replace(shard, phase=Idle())
+    if is_pinned(row.history):
+        return replace(shard, phase=Idle(), kept=row.epoch)
+    wish = Wish(shard.name, row.owner, row.epoch, None, of_peer(turn.me))
+    turn.out.append(Apply(wish))
+    return replace(shard, phase=replace(phase, wish=wish))
+
+
+def answer_wish(shard: Shard, wish: Wish, outcome: Outcome) -> Shard:
+    """After an unknown outcome the row that we go on reading tells."""
+    phase = shard.phase
+    if not isinstance(phase, Wanted) or phase.wish != wish:
+        return shard
+    if isinstance(outcome, Refused):
+        return replace(shard, phase=Idle())
+    return replace(shard, phase=replace(phase, wished=isinstance(outcome, Applied)))
 
 
 # --- claiming ---------------------------------------------------------------------------------------------
@@ -68,7 +99,7 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
     for flaw in row.flaws:
         turn.out.append(Log("error", "row.rejected", shard.name, row.epoch, f"claimed without it: {flaw}"))
     epoch = 1 + max(row.epoch, shard.seen, shard.tried)
-    reason = "restart" if tenure else "claimed" if row.owner is None else "expired"
+    reason = "restart" if tenure else _ground(row, turn)
     claim = Claim(
         shard=shard.name,
         seen_owner=row.owner,
@@ -87,7 +118,14 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
         keep_move=tenure is not None,
     )
     turn.out.append(Apply(claim))
-    return replace(shard, phase=Claiming(claim, turn.ns, tenure), tried=epoch)
+    asked = isinstance(shard.phase, Wanted) and shard.phase.asking
+    return replace(shard, phase=Claiming(claim, turn.ns, tenure, asked=asked), tried=epoch)
+
+
+def _ground(row: Lease, turn: Turn) -> str:
+    if row.owner is None:
+        return "claimed"
+    return "reclaimed" if row.owner in turn.dead else "expired"
 
 
 def tick_vacant(shard: Shard, turn: Turn) -> Shard:
@@ -123,6 +161,7 @@ def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Sh
 
 def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)
+    turn.look |= phase.asked
     shard = replace(shard, unsettled=(), abandoned=False)
     deadline_ns = deadline_of(tenure, turn)
     if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:
@@ -150,6 +189,16 @@ def _doubt(shard: Shard, turn: Turn, phase: Claiming, cause: str) -> Shard:
     unsettled = (*shard.unsettled, Tried(phase.claim, phase.sent_ns))[-UNSETTLED_MAX:]
     shard = replace(shard, unsettled=unsettled)
     return replace(shard, phase=replace(phase, unknown_ns=turn.ns, read_ns=_patience(shard, turn)))
+
+
+def hurry(shard: Shard, turn: Turn) -> Shard:
+    """The store answers again: an open claim is settled now. One that was sent into the silence is in doubt at once."""
+    phase = shard.phase
+    assert isinstance(phase, Claiming)
+    if phase.unknown_ns is None:
+        shard = _doubt(shard, turn, phase, "no answer yet, while the store answers others")
+    assert isinstance(shard.phase, Claiming)
+    return replace(shard, phase=replace(shard.phase, read_ns=turn.ns))
 
 
 def _patience(shard: Shard, turn: Turn) -> int:
@@ -205,7 +254,7 @@ def _settle(shard: Shard, turn: Turn, phase: Claiming, row: Lease | None, refuse
     if isinstance(judged, Tenure):
         if row.paused:
             return release(shard, turn, judged, "paused")
-        return _let_go(shard, turn, replace(phase, tenure=judged))
+        return replace(shard, phase=Vacant(judged, turn.ns))
     untouched = (row.owner, row.epoch) == (claim.seen_owner, claim.seen_epoch) and row.beat == claim.beat_low
     if tenure is None and untouched and not refused:
         # Still open: the next snapshot decides about a claim under the next epoch.

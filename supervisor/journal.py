@@ -46,6 +46,8 @@ EVENTS = frozenset(
         "store.unreachable",
         "store.reachable",
         "row.rejected",
+        "shard.homeless",
+        "wish.refused",
         "config.reloaded",
         "config.rejected",
         "config.warning",

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor import claim, drain, exits, lease, poll
+from supervisor.fleet import target_of
 from supervisor.model import (
     Answered,
     Apply,
@@ -46,11 +47,13 @@ from supervisor.writes import (
     Create,
     DeleteMember,
     Outcome,
+    Pause,
     PutMember,
     Refused,
     Release,
     Renew,
     Unknown,
+    Wish,
     Write,
 )
 
@@ -58,7 +61,9 @@ from supervisor.writes import (
 def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
     """The state after `event`, and what is to be done, in order."""
     leaving = state.drain is not None and state.drain.stopping
-    turn = Turn(now, state.rules, state.me, state.drain is not None, leaving, [])
+    turn = Turn(now, state.rules, state.me, state.drain is not None, leaving, [], state.watch.dead)
+    if _proves_an_answer(event):
+        state = _reach(state, turn)
     match event:
         case Ticked(reports):
             state = _tick(state, turn, reports)
@@ -69,9 +74,9 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
         case ReadFailed(name, _):
             state = state.with_shard(claim.read_failed(state.shards[name], turn))
         case Snapshotted(snapshot, asked_ns) if state.stage == "looking":
-            state = _look(_reach(state, turn), turn, snapshot)
+            state = _look(state, turn, snapshot)
         case Snapshotted(snapshot, asked_ns) if state.stage in ("active", "draining"):
-            state = poll.snapshotted(_reach(state, turn), turn, snapshot, asked_ns)
+            state = poll.snapshotted(state, turn, snapshot, asked_ns)
         case SnapshotFailed(cause) | ProofFailed(cause):
             state = _fail(state, turn, cause)
         case Proved(member) if state.stage in ("looking", "proving"):
@@ -84,6 +89,8 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
             state = drain.request(state, turn)
     if turn.copied:
         state = _rename(state, turn)
+    if turn.look and state.stage == "active":
+        state = replace(state, snapshot_ns=min(state.snapshot_ns, turn.ns))
     return drain.advance(state, turn), turn.out
 
 
@@ -170,8 +177,15 @@ def _begin_round(state: State, turn: Turn) -> State:
 
 
 def _take_snapshot(state: State, turn: Turn) -> State:
+    """The next one is due when this one was answered. While the store is silent we go on asking, since a call that
+    hangs would keep us from noticing that it is back."""
     turn.out.append(TakeSnapshot())
-    return replace(state, snapshot_ns=turn.ns + 2 * state.rules.duration_ns)
+    next_ns = turn.jitter(_probe_ns(state), "probe") if state.silent(turn.ns) else turn.ns + 2 * state.rules.duration_ns
+    return replace(state, snapshot_ns=next_ns)
+
+
+def _probe_ns(state: State) -> int:
+    return state.poll_ns * 2 // 3
 
 
 # --- answers ----------------------------------------------------------------------------------------------
@@ -182,8 +196,6 @@ def _answered(state: State, turn: Turn, write: Write, outcome: Outcome) -> State
         case Renew(shard=name):
             if isinstance(outcome, Unknown):
                 state = _fail_renewal(state, turn, outcome.cause)
-            else:
-                state = _reach(state, turn)
             return state.with_shard(lease.answer_renewal(state.shards[name], turn, write, outcome))
         case Claim(shard=name):
             shard = _see(state.shards[name], outcome)
@@ -191,7 +203,9 @@ def _answered(state: State, turn: Turn, write: Write, outcome: Outcome) -> State
         case Release(shard=name):
             shard = _see(state.shards[name], outcome)
             return state.with_shard(lease.answer_release(shard, turn, write, outcome))
-        case Create(shard=name):
+        case Wish(shard=name):
+            return state.with_shard(claim.answer_wish(_see(state.shards[name], outcome), write, outcome))
+        case Create(shard=name) | Pause(shard=name):
             return state.with_shard(_see(state.shards[name], outcome))
         case PutMember():
             return drain.marked(state, turn, write) if isinstance(outcome, Applied) else state
@@ -207,7 +221,7 @@ def _see(shard: Shard, outcome: Outcome) -> Shard:
 
 def _row_read(state: State, turn: Turn, name: str, row: Lease | None, asked_ns: int) -> State:
     shard = state.shards[name]
-    free = row is not None and claimable(state.watch, row, shard.seen, turn.ns)
+    free = row is not None and _may_claim(state, turn, shard, row)
     if row is not None and row.epoch > shard.seen:
         shard = replace(shard, seen=row.epoch)
     match shard.phase:
@@ -218,6 +232,12 @@ def _row_read(state: State, turn: Turn, name: str, row: Lease | None, asked_ns: 
         case Held(tenure) | Vacant(tenure) | Releasing(tenure) if asked_ns > tenure.answered_ns:
             shard = lease.learn(shard, turn, row)
     return state.with_shard(shard)
+
+
+def _may_claim(state: State, turn: Turn, shard: Shard, row: Lease) -> bool:
+    if not claimable(state.watch, row, shard.seen, turn.ns):
+        return False
+    return target_of(state.watch, row, state.able, state.me, turn.ns, state.poll_ns) in (None, state.me)
 
 
 # --- the store as a whole ---------------------------------------------------------------------------------
@@ -238,7 +258,7 @@ def _look(state: State, turn: Turn, snapshot: Snapshot) -> State:
 def _fail(state: State, turn: Turn, cause: str) -> State:
     state = _fail_renewal(state, turn, cause)
     stage = "looking" if state.stage == "proving" else state.stage
-    return replace(state, stage=stage, snapshot_ns=turn.jitter(state.poll_ns, "snapshot"))
+    return replace(state, stage=stage, snapshot_ns=min(state.snapshot_ns, turn.jitter(_probe_ns(state), "snapshot")))
 
 
 def _fail_renewal(state: State, turn: Turn, cause: str) -> State:
@@ -247,10 +267,38 @@ def _fail_renewal(state: State, turn: Turn, cause: str) -> State:
     return replace(state, reachable=False)
 
 
+def _proves_an_answer(event: Event) -> bool:
+    match event:
+        case Answered(_, outcome):
+            return not isinstance(outcome, Unknown)
+        case Snapshotted() | RowRead() | Proved():
+            return True
+        case _:
+            return False
+
+
 def _reach(state: State, turn: Turn) -> State:
+    """The store answers. After a silence nothing waits for its next try, so that all stream again at once."""
     if not state.reachable:
         turn.out.append(Log("info", "store.reachable"))
-    return replace(state, reachable=True)
+    if state.silent(turn.ns):
+        shards = {name: _wake(shard, turn) for name, shard in state.shards.items()}
+        state = replace(state, shards=shards)
+    return replace(state, reachable=True, answered_ns=turn.ns)
+
+
+def _wake(shard: Shard, turn: Turn) -> Shard:
+    match shard.phase:
+        case Held() as held if held.cause and held.retry_ns is not None:
+            return replace(shard, phase=replace(held, retry_ns=turn.ns))
+        case Claiming():
+            return claim.hurry(shard, turn)
+        case Vacant(due_ns=due_ns) as vacant if due_ns > turn.ns:
+            return replace(shard, phase=replace(vacant, due_ns=max(turn.ns, shard.start_ns)))
+        case Releasing() as releasing:
+            return replace(shard, phase=replace(releasing, retry_ns=turn.ns))
+        case _:
+            return shard
 
 
 def _rename(state: State, turn: Turn) -> State:

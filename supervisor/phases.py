@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from supervisor.model import Effects, Moment, Rules, ShardRule
 from supervisor.tenure import Tenure
-from supervisor.writes import Claim
+from supervisor.writes import Claim, Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,14 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """We mean to claim and are reading the row, again and again until `until_ns` while its owner drains."""
+    """We mean to claim and are reading the row, again and again until `until_ns` while its owner drains or gives it to
+    us. `asking`: it has a live owner, whom we ask for it by `wish` (None: not yet; `wished`: it stands in the row)."""
 
     until_ns: int
     read_ns: int  # the next read, or while one is under way the instant at which we stop waiting for it
+    asking: bool = False
+    wish: Wish | None = None
+    wished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Claiming:
     tenure: Tenure | None
     unknown_ns: int | None = None
     read_ns: int = 0
+    asked: bool = False  # a live owner gave it to us: the next may be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,8 @@ class Shard:
     settled_ns: int = 0  # reads asked before this instant show the past
     crashes: tuple[int, ...] = ()
     start_ns: int = 0  # not before this instant, because of crashes
-    gave_up_ns: int | None = None  # released after crashes: somebody else may try first
+    gave_up_ns: int | None = None  # released after crashes or by a move: somebody else may try first
+    kept: int = 0  # the epoch in which an operator's move keeps it where it is
     abandoned: bool = False  # a lease that could not be released before it ran out
 
 
@@ -126,7 +132,9 @@ class Turn:
     draining: bool  # a stop was asked for: nothing is claimed any more
     leaving: bool  # peers know that we drain: leases may be released
     out: Effects
+    dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
     copied: str = ""  # set when a second copy of ourselves was seen
+    look: bool = False  # set when a snapshot would be worth having at once
 
     @property
     def ns(self) -> int:

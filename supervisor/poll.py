@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor import balance, claim, lease
+from supervisor import claim, lease, rebalance
+from supervisor.fleet import Fleet, fleet_of
 from supervisor.model import SECOND, Apply, Log
 from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
-from supervisor.records import Lease, Member, Snapshot, expand
+from supervisor.records import Lease, Snapshot
 from supervisor.state import State, owned
-from supervisor.watch import claimable, creatable, live, long_dead, next_expiry, observe
+from supervisor.watch import creatable, live, long_dead, next_expiry, observe
+from supervisor.wishes import parse
 from supervisor.writes import Create, DeleteMember
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
@@ -21,7 +23,7 @@ OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows:
 def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
     """Everything that follows from one complete read of all rows."""
     known_bad = state.watch.bad
-    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns)
+    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
     shards = dict(state.shards)
     for name, shard in state.shards.items():
         if name not in snapshot.bad:
@@ -46,17 +48,20 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
     for name in sorted(snapshot.bad.keys() - known_bad):
         turn.out.append(Log("error", "row.rejected", shard=name, reason=snapshot.bad[name]))
     if not turn.draining:
-        state = _create(state, turn, snapshot)
-        state = _claim(state, turn, snapshot, members)
+        fleet = fleet_of(state, turn, snapshot, members)
+        state = _count_homeless(replace(state, able=frozenset(fleet.peers)), turn, fleet)
+        state = _create(state, turn)
+        state = rebalance.heed(state, turn, snapshot, fleet, asked_ns)
+        state = _claim(state, turn, fleet)
+        if state.own_seen >= OWN_SEEN_MIN:
+            state = rebalance.ask(state, turn, fleet)
     return replace(state, snapshot_ns=_next_snapshot(state, turn))
 
 
 def _see(shard: Shard, turn: Turn, row: Lease | None, asked_ns: int) -> Shard:
     """One shard's row, or its absence, in a snapshot asked for at `asked_ns`."""
-    if row is not None and (row.epoch > shard.seen or (row.owner and not shard.had_owner)):
-        shard = replace(
-            shard, seen=max(shard.seen, row.epoch), had_owner=shard.had_owner or row.owner not in (None, turn.me)
-        )
+    if row is not None:
+        shard = _remember(shard, turn, row)
     match shard.phase:
         case Held(tenure) | Vacant(tenure) | Releasing(tenure) if asked_ns > tenure.answered_ns:
             return lease.learn(shard, turn, row)
@@ -66,7 +71,27 @@ def _see(shard: Shard, turn: Turn, row: Lease | None, asked_ns: int) -> Shard:
             return shard
 
 
-def _create(state: State, turn: Turn, snapshot: Snapshot) -> State:
+def _remember(shard: Shard, turn: Turn, row: Lease) -> Shard:
+    """What a row adds to what we know of its shard. Once somebody else had it, we need not leave it to others more."""
+    other = row.owner not in (None, turn.me)
+    if row.epoch <= shard.seen and not (other and (shard.gave_up_ns or not shard.had_owner)):
+        return shard
+    gave_up_ns = None if other else shard.gave_up_ns
+    return replace(shard, seen=max(shard.seen, row.epoch), had_owner=shard.had_owner or other, gave_up_ns=gave_up_ns)
+
+
+def _count_homeless(state: State, turn: Turn, fleet: Fleet) -> State:
+    if fleet.homeless > state.homeless:
+        reason = (
+            f"{fleet.homeless} shards have no owner and nobody has room for them; add a supervisor or raise capacity"
+        )
+        turn.out.append(Log("warning", "shard.homeless", reason=reason))
+    elif state.homeless and not fleet.homeless:
+        turn.out.append(Log("info", "shard.homeless", reason="there is room for every shard again"))
+    return replace(state, homeless=fleet.homeless)
+
+
+def _create(state: State, turn: Turn) -> State:
     """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
     what any deleted row can have reached: no shard changes hands once a second for long."""
     shards = dict(state.shards)
@@ -83,65 +108,44 @@ def _create(state: State, turn: Turn, snapshot: Snapshot) -> State:
 # --- claiming ---------------------------------------------------------------------------------------------
 
 
-def _claim(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]) -> State:
-    """Want the shards that the common assignment gives us, and those that nobody took for a whole poll."""
-    draining = {member.id for member in members if member.state == "draining"}
-    peers = [
-        balance.Peer(member.id, member.capacity, frozenset(expand(member.shards)))
-        for member in members
-        if member.state == "active" and member.id != state.me and member.fleet == state.rules.fleet
-    ]
-    peers.append(balance.Peer(state.me, state.rules.capacity, frozenset(state.rules.shards)))
-    served = frozenset().union(*(peer.shards for peer in peers))
-    rows = [row for name, row in snapshot.leases.items() if name in served and not row.paused]
-    others = [row for row in rows if not _in_hand(state, row)]
-    leaving = {row.shard for row in others if row.owner in draining}
-    free = {row.shard for row in others if _is_free(state, turn, row)}
-    loads: dict[str, int] = {}
-    for row in rows:
-        if row.owner and row.owner != state.me and row.shard not in leaving and row.shard not in free:
-            loads[row.owner] = loads.get(row.owner, 0) + 1
+def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
+    """Want the shards that the common assignment gives us, those that nobody took for a whole poll, and those that
+    move to us, from the moment at which their owner is asked to give them up."""
     room = state.rules.capacity - owned(state)
-    # What we only want by now is given out again below, to us by the same rule as before.
-    loads[state.me] = owned(state) - sum(isinstance(shard.phase, Wanted) for shard in state.shards.values())
-    share = balance.fair_share((peer.capacity for peer in peers), len(rows))
-    taken = balance.assign(sorted(free | leaving), peers, loads, share)
-
     fresh_room = _room_for_fresh(state)
-    for row in sorted(rows, key=lambda row: taken.get(row.shard) != state.me):
+    for row in sorted(fleet.rows, key=lambda row: _taker(fleet, row) != state.me):
         shard = state.shards.get(row.shard)
-        if shard is None or row.shard not in free | leaving or not isinstance(shard.phase, Idle | Wanted):
+        if shard is None or not isinstance(shard.phase, Idle | Wanted):
             continue
-        fresh = row.owner is None and not shard.had_owner
-        mine = taken.get(row.shard) == state.me
-        overdue = row.shard in free and _is_overdue(state, turn, row, fresh)
-        if not (mine or overdue) or _must_yield(state, shard, turn, peers, loads):
+        fresh = row.owner is None and not row.move and not shard.had_owner
+        if not _is_ours(state, turn, fleet, row, fresh) or _must_yield(state, shard, turn, fleet):
             continue
         if (room <= 0 and isinstance(shard.phase, Idle)) or (fresh and fresh_room <= 0):
             continue
         fresh_room -= fresh
         room -= isinstance(shard.phase, Idle)
-        until_ns = turn.ns + 2 * state.poll_ns if row.shard in leaving else turn.ns
+        until_ns = turn.ns if row.shard in fleet.free else turn.ns + 2 * state.poll_ns
         state = state.with_shard(claim.want(shard, turn, until_ns))
     return state
 
 
-def _in_hand(state: State, row: Lease) -> bool:
-    """Whether we are getting, holding or giving up the shard by now, whatever the row said."""
-    shard = state.shards.get(row.shard)
-    return shard is not None and not isinstance(shard.phase, Idle | Wanted)
+def _taker(fleet: Fleet, row: Lease) -> str | None:
+    return fleet.reserved.get(row.shard) or fleet.taken.get(row.shard)
 
 
-def _is_free(state: State, turn: Turn, row: Lease) -> bool:
-    shard = state.shards.get(row.shard)
-    return claimable(state.watch, row, shard.seen if shard else 0, turn.ns)
+def _is_ours(state: State, turn: Turn, fleet: Fleet, row: Lease, fresh: bool) -> bool:
+    if row.shard not in fleet.free | fleet.leaving:
+        return row.owner in fleet.peers and bool(row.move) and parse(row.move or "").target == state.me
+    if _taker(fleet, row) == state.me:
+        return True
+    return row.shard in fleet.free - fleet.reserved.keys() and _is_overdue(state, turn, row, fresh)
 
 
 def _is_overdue(state: State, turn: Turn, row: Lease, fresh: bool) -> bool:
-    """Still unowned one poll after somebody should have taken it; a fresh row, one poll after we could have."""
+    """Still unowned one poll after somebody should have taken it; a fresh row, not while its taker may pace itself."""
     sighting = state.watch.leases[row.shard]
     since_ns = sighting.since_ns if row.owner is None else sighting.expires_ns
-    return turn.ns > since_ns + state.poll_ns and not (fresh and state.own_seen <= OWN_SEEN_MIN)
+    return turn.ns > since_ns + state.poll_ns and not (fresh and state.polls <= START_POLLS)
 
 
 def _room_for_fresh(state: State) -> int:
@@ -152,15 +156,13 @@ def _room_for_fresh(state: State) -> int:
     return len(state.shards) if state.polls > START_POLLS else max(START_CLAIMS_MIN, len(state.shards) // 8)
 
 
-def _must_yield(state: State, shard: Shard, turn: Turn, peers: list[balance.Peer], loads: dict[str, int]) -> bool:
-    """Whether we leave the shard alone because its child crashed here."""
+def _must_yield(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:
+    """Whether we leave the shard alone because its child crashed here, or because we gave it up by a move."""
     if turn.ns < shard.start_ns:
         return True
     if shard.gave_up_ns is None or turn.ns >= shard.gave_up_ns + state.rules.crash_window_ns:
         return False
-    return any(
-        peer.id != state.me and shard.name in peer.shards and loads.get(peer.id, 0) < peer.capacity for peer in peers
-    )
+    return any(fleet.can_take(peer, shard.name) for peer in fleet.peers if peer != state.me)
 
 
 def _next_snapshot(state: State, turn: Turn) -> int:
@@ -177,8 +179,12 @@ def _next_snapshot(state: State, turn: Turn) -> int:
 
 def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, bool, str]:
     """Before our first write: whether another fleet lives in this store (its member, named), or may still live."""
-    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns)
-    strangers = [member for member in snapshot.members.values() if member.fleet != state.rules.fleet]
+    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
+    strangers = [
+        member
+        for member in snapshot.members.values()
+        if member.fleet != state.rules.fleet and member.id not in watch.dead
+    ]
     for member in strangers:
         before, after = state.watch.members.get(member.id), watch.members[member.id]
         if before is not None and before.mark != after.mark:

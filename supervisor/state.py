@@ -41,6 +41,9 @@ class State:
     polls: int = 0
     own_seen: int = 0  # snapshots that showed our own member row
     reachable: bool = True
+    answered_ns: int = 0  # when the store last answered anything
+    able: frozenset[str] = frozenset()  # live members of our fleet that do not drain
+    homeless: int = 0  # shards that nobody had room for in the last snapshot
     strangers: frozenset[str] = frozenset()  # members of other fleets that were logged
     empty_ns: int | None = None  # when, just before our first write, no row of any kind stood in the store
     drain: Drain | None = None
@@ -57,15 +60,21 @@ class State:
         """How far apart two snapshots may be that both show a row missing, to say that it was missing in between."""
         return max(self.watch.longest_ns // 2, 2 * self.poll_ns)
 
+    def silent(self, now_ns: int) -> bool:
+        """Whether the store has not answered anything for long: a poll or a renewal should have brought something."""
+        return now_ns - self.answered_ns >= max(self.rules.duration_ns // 4, 2 * self.poll_ns)
+
     def with_shard(self, shard: Shard) -> State:
         return replace(self, shards={**self.shards, shard.name: shard})
 
 
-def begin(rules: Rules, me: str, now_ns: int) -> State:
-    """A supervisor that has just started and knows nothing."""
+def begin(rules: Rules, me: str, now_ns: int, dead: frozenset[str] = frozenset()) -> State:
+    """A supervisor that has just started and knows nothing but which earlier incarnations of it are proven `dead`."""
     shards = {name: Shard(name, rule) for name, rule in rules.shards.items()}
-    watch = Watch(longest_ns=rules.duration_ns)
-    return State(rules=rules, me=me, shards=shards, watch=watch, snapshot_ns=now_ns, round_ns=now_ns)
+    watch = Watch(longest_ns=rules.duration_ns, dead=dead)
+    return State(
+        rules=rules, me=me, shards=shards, watch=watch, snapshot_ns=now_ns, round_ns=now_ns, answered_ns=now_ns
+    )
 
 
 def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member:

@@ -6,6 +6,10 @@ receipt of the row, may claim. What holds:
 - only complete snapshots start or clear a clock; a keyed, failed or partial read does neither;
 - a row seen missing loses its clock; a row below the highest epoch that we saw (a restored one) counts as just
   observed, also when it is free;
+- who is proven dead (`dead`) has no clock at all: what it owned is as good as free;
+- after a time in which we saw nothing, nobody is taken for dead before the living had two polls to come back too: in
+  an outage of the store all clocks run out at once, and at its end everybody would claim everybody's shards. A lease
+  under `hold` gets its whole duration again, since its child need not be dead;
 - wall clocks play no part.
 """
 
@@ -47,6 +51,8 @@ class Watch:
     seen_ns: int = 0  # when the last complete snapshot was received
     bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
     alone: bool = True  # no other member and no lease row was seen since the start
+    dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
+    grace_ns: int = 0  # until then nobody counts as dead: we were blind before
 
 
 def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now_ns: int) -> Sighting:
@@ -57,20 +63,23 @@ def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now
 
 
 def observe(
-    watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int, gap_max_ns: int
+    watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int, gap_max_ns: int, poll_ns: int
 ) -> Watch:
     """The watch after a complete snapshot received at `now_ns`. The same triple seen twice was never another one in
     between, however long that was; but a row missing twice may have come and gone, so that the clock of a missing row
     bridges no gap of more than `gap_max_ns`."""
+    blind = watch.seen_ns > 0 and now_ns - watch.seen_ns > gap_max_ns
     leases = {
-        name: _sight(watch.leases.get(name), row.triple, row.duration_ms, now_ns)
+        name: _sight(
+            None if blind and row.policy == "hold" else watch.leases.get(name), row.triple, row.duration_ms, now_ns
+        )
         for name, row in snapshot.leases.items()
     }
     members = {
         name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns)
         for name, row in snapshot.members.items()
     }
-    bridged = watch.missing if now_ns - watch.seen_ns <= gap_max_ns else {}
+    bridged = {} if blind else watch.missing
     missing = {
         name: bridged.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
     }
@@ -83,6 +92,8 @@ def observe(
         seen_ns=now_ns,
         bad=frozenset(snapshot.bad),
         alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
+        dead=watch.dead,
+        grace_ns=now_ns + 2 * poll_ns if blind else watch.grace_ns,
     )
 
 
@@ -91,10 +102,12 @@ def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
     sighting = watch.leases.get(row.shard)
     if row.paused:
         return False
-    if row.owner is None and row.epoch >= seen:
+    if (row.owner is None or row.owner in watch.dead) and row.epoch >= seen:
         return True
-    duration_ns = max(sighting.duration_ns, row.duration_ms * MS) if sighting else 0
-    return sighting is not None and sighting.mark == row.triple and now_ns >= sighting.since_ns + duration_ns
+    if sighting is None or sighting.mark != row.triple:
+        return False
+    duration_ns = max(sighting.duration_ns, row.duration_ms * MS)
+    return now_ns >= max(sighting.since_ns + duration_ns, watch.grace_ns)
 
 
 def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
@@ -106,21 +119,27 @@ def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
 
 def live(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
     """The members whose beat moved within their duration, or which are new to us."""
-    return [row for name, row in snapshot.members.items() if now_ns < watch.members[name].expires_ns]
-
-
-def long_dead(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
-    """The members whose beat has not moved for ten durations: their rows only cost everybody's snapshots."""
     return [
         row
         for name, row in snapshot.members.items()
-        if now_ns >= watch.members[name].since_ns + DEAD_DURATIONS * watch.members[name].duration_ns
+        if now_ns < max(watch.members[name].expires_ns, watch.grace_ns) and name not in watch.dead
+    ]
+
+
+def long_dead(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
+    """The members whose beat has not moved for ten durations, or which are proven dead: their rows only cost
+    everybody's snapshots."""
+    return [
+        row
+        for name, row in snapshot.members.items()
+        if name in watch.dead
+        or now_ns >= watch.members[name].since_ns + DEAD_DURATIONS * watch.members[name].duration_ns
     ]
 
 
 def next_expiry(watch: Watch, shards: Iterable[str], now_ns: int) -> int | None:
     """The earliest future expiry of a member, or of a lease or missing row among `shards`."""
-    instants = [sighting.expires_ns for sighting in watch.members.values()]
+    instants = [watch.grace_ns, *(sighting.expires_ns for sighting in watch.members.values())]
     for shard in shards:
         if shard in watch.leases:
             instants.append(watch.leases[shard].expires_ns)

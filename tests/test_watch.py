@@ -17,7 +17,7 @@ NEW = Watch(longest_ns=ns(10) - ns(0))
 
 
 def saw(watch: Watch, seconds: float, *rows: Lease | Member, bad: dict[str, str] | None = None) -> Watch:
-    return observe(watch, snapshot(*rows, bad=bad), ["s/0", "s/1"], ME, ns(seconds), GAP_NS)
+    return observe(watch, snapshot(*rows, bad=bad), ["s/0", "s/1"], ME, ns(seconds), GAP_NS, ns(1) - ns(0))
 
 
 def watched(*seen: tuple[float, Lease | None]) -> Watch:
@@ -168,5 +168,5 @@ def test_the_next_look_is_due_at_the_earliest_expiry_still_to_come() -> None:
 def test_what_was_observed_is_a_value_that_later_snapshots_do_not_change() -> None:
     first = saw(NEW, 0, lease())
     copy = replace(first, leases=dict(first.leases))
-    observe(first, Snapshot({}, {}, {}), ["s/0"], ME, ns(1), GAP_NS)
+    observe(first, Snapshot({}, {}, {}), ["s/0"], ME, ns(1), GAP_NS, 0)
     assert first == copy

@@ -1,0 +1,126 @@
+"""Moving shards between live owners: who asks for one, who gives it up. Nothing is taken by force.
+
+A member under its share asks the most loaded one for one shard at a time, by a wish in that shard's row, and only when
+it has at least two less: a difference of one would only change sides. It asks for the youngest lease, the one with the
+fewest beats: what has just moved has the least to lose, and a stream that has been up for long is left alone. Of two
+equally young ones it takes that with the lower epoch, which probably changed hands less often.
+
+The owner sees the wish in a snapshot and grants it or takes it back, so that each wish ends: it stops the child
+gracefully and releases, and the wish that stays in the row reserves it for its target. It grants one peer at a time,
+and only while the loads still differ by two; an operator's wish whenever its target can take the shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor import claim, lease, wishes
+from supervisor.balance import rank
+from supervisor.fleet import Fleet
+from supervisor.model import Apply, Log
+from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Wanted
+from supervisor.records import Lease, Snapshot
+from supervisor.state import State, owned
+from supervisor.writes import Wish
+
+WORTH_MIN = 2  # how many shards more an owner must have than who asks
+
+
+# --- the owner --------------------------------------------------------------------------------------------
+
+
+def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: int) -> State:
+    """What the wishes in our rows make us do: stop a paused shard, grant a move, or take it back."""
+    for name, shard in state.shards.items():
+        row, held = snapshot.leases.get(name), shard.phase
+        if row is None or not isinstance(held, Held) or held.stage not in ("starting", "running"):
+            continue
+        if (row.owner, row.epoch) != (state.me, held.tenure.epoch) or asked_ns <= held.tenure.answered_ns:
+            continue
+        if row.paused:
+            state = state.with_shard(lease.stop(shard, turn, "paused"))
+        elif row.move:
+            state = _heed_move(state, turn, fleet, shard, row)
+    return state
+
+
+def _heed_move(state: State, turn: Turn, fleet: Fleet, shard: Shard, row: Lease) -> State:
+    assert row.move is not None
+    move = wishes.parse(row.move)
+    if move.by_peer and any(_gives(other, wishes.BALANCED) for other in state.shards.values()):
+        return state
+    if objection := _objection(move, shard.name, fleet, state):
+        turn.out.append(Apply(Wish(shard.name, row.owner, row.epoch, row.move, None)))
+        turn.out.append(Log("info", "wish.refused", shard.name, row.epoch, f"move to {row.move}: {objection}"))
+        return state
+    shard = lease.stop(shard, turn, move.reason)
+    return state.with_shard(replace(shard, gave_up_ns=turn.ns))
+
+
+def _gives(shard: Shard, reason: str) -> bool:
+    return isinstance(shard.phase, Held | Releasing) and shard.phase.reason == reason
+
+
+def _objection(move: wishes.Move, shard: str, fleet: Fleet, state: State) -> str:
+    if move.target == state.me:
+        return "it is here"
+    targets = [move.target] if move.target else [peer for peer in fleet.peers if peer != state.me]
+    if not any(fleet.can_take(target, shard) for target in targets):
+        return "it is not live, draining, full, or not configured for it" if move.target else "nobody else can take it"
+    if move.by_peer and _difference(fleet, state.me, targets[0]) < WORTH_MIN:
+        return "the loads are even by now"
+    return ""
+
+
+def _difference(fleet: Fleet, owner: str, target: str) -> int:
+    return fleet.loads.get(owner, 0) - fleet.loads.get(target, 0)
+
+
+# --- who asks ---------------------------------------------------------------------------------------------
+
+
+def ask(state: State, turn: Turn, fleet: Fleet) -> State:
+    """Ask for one shard, if we are under our share, ask for none by now, and nothing unowned is left for us."""
+    mine = owned(state)
+    asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.values())
+    if asking or mine >= min(fleet.share, state.rules.capacity):
+        return state
+    if any(_could_run(state, turn, name) for name in fleet.unsettled):
+        return state
+    if row := _choice(state, turn, fleet, mine):
+        until_ns = turn.ns + state.rules.stop_ns + 4 * state.poll_ns
+        state = state.with_shard(claim.want(state.shards[row.shard], turn, until_ns, asking=True))
+    return state
+
+
+def _could_run(state: State, turn: Turn, name: str) -> bool:
+    shard = state.shards.get(name)
+    return shard is not None and shard.rule is not None and turn.ns >= shard.start_ns
+
+
+def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
+    """The youngest lease of the most loaded owner that has one for us."""
+    loads = _loads_to_come(fleet)
+    offers: dict[str, list[Lease]] = {}
+    for row in fleet.rows:
+        owner = row.owner
+        if owner is None or owner == state.me or row.move or loads.get(owner, 0) - mine < WORTH_MIN:
+            continue
+        shard = state.shards.get(row.shard)
+        if shard and isinstance(shard.phase, Idle) and shard.kept != row.epoch and _could_run(state, turn, row.shard):
+            offers.setdefault(owner, []).append(row)
+    if not offers:
+        return None
+    owner = max(offers, key=lambda owner: (loads[owner], rank(state.me, owner)))
+    return min(offers[owner], key=lambda row: (row.beat, row.epoch, rank(row.shard, state.me)))
+
+
+def _loads_to_come(fleet: Fleet) -> dict[str, int]:
+    """The loads once all moves that are asked for by now are made."""
+    loads = {peer: fleet.loads.get(peer, 0) for peer in fleet.peers}
+    for row in fleet.rows:
+        target = wishes.parse(row.move).target if row.move else None
+        if row.owner in loads and target in loads:
+            loads[row.owner] -= 1
+            loads[target] += 1
+    return loads
