@@ -109,8 +109,7 @@ class Wish:
     """Wish that a lease moves, or take such a wish back (`move` None). Condition: `owner` and `epoch` are as seen
     (owner absent if None) and `move` is `seen_move` (absent if None, so that over a wish that does not parse it is
     refused until a claim removes that). Sets or removes `move` alone, so that it disturbs no renewal. Sent twice, it is
-    refused by a row that carries it.
-    What a wish looks like stands in `wishes`."""
+    refused by a row that carries it. What a wish looks like stands in `wishes`."""
 
     shard: str
     seen_owner: str | None
