@@ -29,9 +29,14 @@ class Figure:
 
 def spread(values: Sequence[float], unit: str) -> str:
     """`values` as one phrase: median, 99th percentile, highest, and of how many."""
+    return (
+        f"median {statistics.median(values):.2f}, p99 {p99(values):.2f}, max {max(values):.2f} {unit} of {len(values)}"
+    )
+
+
+def p99(values: Sequence[float]) -> float:
     ordered = sorted(values)
-    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return f"median {statistics.median(ordered):.2f}, p99 {p99:.2f}, max {ordered[-1]:.2f} {unit} of {len(ordered)}"
+    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 
 
 HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"

@@ -150,49 +150,6 @@ def takeover(folder: Path, rounds: int) -> Iterator[Figure]:
     )
 
 
-# --- lost leases ------------------------------------------------------------------------------------------
-
-
-def refusal(folder: Path, rounds: int) -> Iterator[Figure]:
-    with (
-        ministack_table("bench-lost") as (store, hand),
-        FeedProcess(folder / "feed.jsonl") as feed,
-        Host(folder / "a", store, feed.url("a"), shards=16) as host,
-    ):
-        single_s = [took_s for _ in range(rounds) for took_s in _seize(host, feed, hand, together=False)]
-        single_ms = _latencies_ms(host, len(single_s))
-        all_s = [took_s for _ in range(rounds) for took_s in _seize(host, feed, hand, together=True)]
-        all_ms = _latencies_ms(host, len(single_s) + len(all_s))[len(single_ms) :]
-        host.stop()
-    for rows, latency_ms, goal_ms in (("one row", single_ms, 10), ("16 rows in one answer", all_ms, None)):
-        ordered = sorted(latency_ms)
-        detail = spread(ordered, "ms")
-        name = f"refused renewal to child dead, {rows}"
-        yield Figure(f"{name}, median", statistics.median(ordered), "ms", goal_ms, detail)
-        yield Figure(f"{name}, worst", ordered[-1], "ms", 100)
-    dead_s = single_s + all_s
-    yield Figure("row seized to child dead, worst", max(dead_s), "s", LEASE_S / 3 + 0.3, spread(dead_s, "s"))
-
-
-def _seize(host: Host, feed: FeedProcess, hand: DynamoHand, together: bool) -> list[float]:
-    """Seconds from the seizure of each row to the death of its child; one row at a time, or all at once."""
-    wait_streaming(feed, host.shards, timeout_s=30)
-    pids = {shard: host.child_pid(shard) for shard in host.shards}
-    deaths = Deaths(pids.values())
-    seized_ns = {}
-    for shard, pid in pids.items():
-        seized_ns[shard] = boottime_ns()
-        hand.seize(shard, "elsewhere:1:0123456789abcdef")
-        if not together:
-            deaths.wait(pid, 10)
-    return [(deaths.wait(pid, 10) - seized_ns[shard]) / SECOND_NS for shard, pid in pids.items()]
-
-
-def _latencies_ms(host: Host, count: int) -> list[float]:
-    lines = until(lambda: found if len(found := host.log("child.killed", reason="lost")) >= count else [], 5, 0.05)
-    return [each["latency_ms"] for each in lines]
-
-
 # --- many children ----------------------------------------------------------------------------------------
 
 
@@ -254,7 +211,7 @@ def _at_rest(host: Host, store: str) -> Iterator[Figure]:
 # --- all of it --------------------------------------------------------------------------------------------
 
 Part = Callable[[Path, int], Iterator[Figure]]
-PARTS: dict[str, Part] = {"start": start, "takeover": takeover, "refusal": refusal, "many": many}
+PARTS: dict[str, Part] = {"start": start, "takeover": takeover, "many": many}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
