@@ -24,7 +24,7 @@ from supervisor.model import (
 )
 from supervisor.records import MEMBER_PREFIX, Lease, Member, Snapshot
 from supervisor.stores.interface import Store, Unfit
-from supervisor.writes import DeleteMember, Outcome, PutMember, Renew, Unknown, Write
+from supervisor.writes import DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
 
 OTHER_CALLS_FACTOR = 2.0
 """A snapshot has several pages and a probe several writes, so that they get longer than one attempt."""
@@ -65,9 +65,10 @@ class Courier:
 
     def _renew_call(self, writes: Sequence[Renew]) -> None:
         def done(result: Any, at_ns: int) -> None:
-            outcomes = result if isinstance(result, list) and len(result) == len(writes) else None
-            for index, write in enumerate(writes):
-                outcome = outcomes[index] if outcomes else unknown(result)
+            whole = isinstance(result, list) and len(result) == len(writes)
+            outcomes: list[Outcome] = result if whole else [unknown(result)] * len(writes)
+            # A refusal ends a child: it does not wait for the steps that only say that all is well.
+            for write, outcome in sorted(zip(writes, outcomes, strict=True), key=_urgent):
                 self._deliver(Answered(write, outcome), at_ns)
 
         timeout_s = self._attempt_s
@@ -129,6 +130,11 @@ class Courier:
             self._unfit(str(result.error))
             return True
         return False
+
+
+def _urgent(answer: tuple[Renew, Outcome]) -> bool:
+    """Sorts refusals to the front."""
+    return not isinstance(answer[1], Refused)
 
 
 def _row_of(write: Write) -> str:

@@ -25,7 +25,7 @@ from supervisor.model import (
 )
 from supervisor.records import BadRow, Lease, Member, Snapshot
 from supervisor.stores.interface import Unavailable, Unfit
-from supervisor.writes import Applied, Outcome, Renew, Unknown, Write
+from supervisor.writes import Applied, Outcome, Refused, Renew, Unknown, Write
 from tests.core import claim, held, lease, member, report, snapshot, turn
 from tests.wait import until
 
@@ -184,6 +184,13 @@ def test_renewals_travel_in_calls_of_the_stores_size_and_each_gets_its_own_outco
     assert sorted(len(writes) for _, writes in store.calls) == [1, 3, 3]  # type: ignore[arg-type]
     by_shard = {event.write.shard: event.outcome for event in events if isinstance(event, Answered)}  # type: ignore[union-attr]
     assert [by_shard[f"s/{number}"] for number in range(7)] == [*outcomes, *outcomes, Applied()]
+
+
+def test_the_refusals_of_a_batch_are_delivered_before_its_other_answers(desk: Desk) -> None:
+    courier, _ = desk.courier(returns([Applied(), Unknown("one"), Refused(None)]))
+    desk.call(courier.renew, renewals(3))
+    shards = [event.write.shard for event in desk.wait(3) if isinstance(event, Answered)]  # type: ignore[union-attr]
+    assert shards == ["s/2", "s/0", "s/1"]
 
 
 def test_renewals_go_out_while_every_other_call_is_stuck(desk: Desk) -> None:
