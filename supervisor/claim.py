@@ -84,9 +84,10 @@ def answer_wish(shard: Shard, wish: Wish, outcome: Outcome) -> Shard:
     phase = shard.phase
     if not isinstance(phase, Wanted) or phase.wish != wish:
         return shard
-    if isinstance(outcome, Refused):
-        return replace(shard, phase=Idle())
-    return replace(shard, phase=replace(phase, wished=isinstance(outcome, Applied)))
+    if isinstance(outcome, Refused) and not (outcome.row and outcome.row.move == wish.move):
+        return replace(shard, phase=Idle(), kept=wish.seen_epoch)
+    # A refusal by a row that carries our wish is that of a duplicate.
+    return replace(shard, phase=replace(phase, wished=not isinstance(outcome, Unknown)))
 
 
 # --- claiming ---------------------------------------------------------------------------------------------

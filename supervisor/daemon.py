@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from supervisor import children, control, exits, leaseset, lock, model
+from supervisor import children, control, exits, incarnations, leaseset, lock, model
 from supervisor.children import Children
 from supervisor.clock import moment
 from supervisor.courier import Courier
@@ -69,14 +69,24 @@ def new_id(now: Moment) -> str:
 class Daemon:
     """One run, from the lock to the exit code."""
 
-    def __init__(self, settings: Settings, store: Store, held: lock.Lock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        held: lock.Lock,
+        record: incarnations.Record,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         now = moment()
         me = new_id(now)
         self._settings = settings
         self._loop = loop
         self._store = store
         self._journal = Journal(me, settings.log_level, sys.stderr)
-        self._state: State = begin(rules_of(settings), me, now.boot_ns)
+        self._record = record
+        dead = self._dead()
+        self._remember([*dead, me])  # before the first claim
+        self._state: State = begin(rules_of(settings), me, now.boot_ns, frozenset(dead))
         self._events: deque[tuple[model.Event, int]] = deque()
         self._stepping = False
         self._timer: asyncio.TimerHandle | None = None
@@ -128,6 +138,19 @@ class Daemon:
         self._journal.close()
         return code
 
+    def _dead(self) -> Sequence[str]:
+        try:
+            return self._record.dead()
+        except incarnations.Unusable as error:
+            self._journal.write("warning", "config.warning", str(error))
+            return ()
+
+    def _remember(self, ids: Sequence[str]) -> None:
+        try:
+            self._record.write(ids)
+        except incarnations.Unusable as error:
+            self._journal.write("warning", "config.warning", str(error))
+
     def _prepare(self) -> None:
         streams = self._settings.streams
         self._children.prepare(
@@ -160,7 +183,10 @@ class Daemon:
         self._state, effects = leaseset.step(self._state, event, now)
         for effect in effects:
             self._perform(effect, now, at_ns or now.boot_ns)
-        self._journal.supervisor = self._state.me
+        if self._journal.supervisor != self._state.me:
+            # A copy of ourselves lives on under the old id: no later incarnation may take that for dead.
+            self._remember([self._state.me])
+            self._journal.supervisor = self._state.me
 
     def _perform(self, effect: model.Effect, now: Moment, at_ns: int) -> None:
         match effect:
@@ -272,6 +298,7 @@ class Daemon:
             "ready": not reasons,
             "reason": "; ".join(reasons),
             "shards": len(held),
+            "homeless": state.homeless,
             "stuck_calls": self._courier.stuck,
         }
 
@@ -299,7 +326,8 @@ async def _run(settings: Settings, warnings: Sequence[str]) -> int:
         if isinstance(parse(settings.store, settings.base), SqliteLocation):
             # It may wait for the file, and the main thread has to hear signals meanwhile.
             await asyncio.to_thread(_initialize, store)
-        return await Daemon(settings, store, held, asyncio.get_running_loop()).run(warnings)
+        record = incarnations.record_in(settings.state_dir, held)
+        return await Daemon(settings, store, held, record, asyncio.get_running_loop()).run(warnings)
     finally:
         store.close()
 
