@@ -1,6 +1,8 @@
-"""What must hold in a simulated world, whatever happens: at every instant, for every write, deadline, kill and start.
+"""What must never happen in a simulated world, checked wherever an event touches it.
 
-Each law raises `AssertionError` with the history of the world.
+For every write that is sent or lands, every deadline, kill and start, and for each shard whose children or deadlines
+have just changed: between two such changes time can only end a child's right to deliver. (How long a shard may go
+without service is the matter of `service`.) Each law raises `AssertionError` with the history of the world.
 """
 
 from __future__ import annotations
@@ -10,12 +12,40 @@ from typing import TYPE_CHECKING
 
 from supervisor import model
 from supervisor.model import SECOND
+from supervisor.phases import Dying
 from supervisor.records import Lease
-from supervisor.writes import Claim, Release, Write
+from supervisor.writes import Claim, Release, Renew, Write
 from tests.sim.parts import Child, Host
 
 if TYPE_CHECKING:
     from tests.sim.world import World
+
+
+# --- writes -----------------------------------------------------------------------------------------------
+
+
+def renewals_sent(world: World, host: Host, writes: tuple[Renew, ...]) -> None:
+    """A renewal vouches for a live child, and a row stands in a batch once."""
+    assert len({write.shard for write in writes}) == len(writes), world.report("a row twice in a batch")
+    for write in writes:
+        child = host.children.get(write.shard)
+        vouched = child is not None and child.epoch == write.epoch and _beats(world, host, child)
+        assert vouched, world.report(f"{write.shard} {write.epoch} is renewed for a child that does not live")
+
+
+def _beats(world: World, host: Host, child: Child) -> bool:
+    return child.hung_ns is None or host.clock(world.now_ns) < child.hung_ns + world.rules.hang_ns
+
+
+def write_sent(world: World, host: Host, write: Write) -> None:
+    """A release comes after the death; no epoch is tried twice."""
+    if isinstance(write, Release):
+        alive = [child for _, child in world.children.of[write.shard] if child.epoch == write.epoch]
+        assert not alive, world.report(f"{write.shard} released before its child was dead")
+    if isinstance(write, Claim):
+        key = (write.shard, write.epoch)
+        assert key not in host.tried, world.report(f"epoch {write.epoch} of {write.shard} is tried again")
+        host.tried.add(key)
 
 
 def row_changed(world: World, host: Host, write: Write, before: Lease | None, after: Lease) -> None:
@@ -32,6 +62,25 @@ def row_changed(world: World, host: Host, write: Write, before: Lease | None, af
     )
 
 
+def _token(checkpoint: str | None) -> tuple[int, ...]:
+    """Checkpoints of the simulated children grow: `epoch count`."""
+    return tuple(map(int, checkpoint.split())) if checkpoint else ()
+
+
+# --- children ---------------------------------------------------------------------------------------------
+
+
+def child_started(world: World, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
+    """One child of a shard per host; an epoch that is new, that its starter won, and that is good for a while."""
+    assert shard not in host.children, world.report(f"two children of {shard} on {host.name}")
+    assert epoch > world.epochs.get(shard, 0), world.report(f"epoch {epoch} of {shard} is not new")
+    assert world.claimed.get((shard, epoch)) is host, world.report(f"{shard} starts under an epoch it did not win")
+    valid_ns = deadline_ns - host.clock(world.now_ns)
+    assert valid_ns >= world.rules.renew_every_ns, world.report(f"{shard} starts with {valid_ns / SECOND} s left")
+    deadline_set(world, host, shard, epoch, deadline_ns)
+    world.epochs[shard] = epoch
+
+
 def deadline_set(world: World, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
     """A deadline counts from the sending of a write that was applied; only `hold` may go beyond."""
     latest_ns = host.proofs[shard, epoch] + world.rules.duration_ns - world.rules.margin_ns
@@ -42,29 +91,36 @@ def deadline_set(world: World, host: Host, shard: str, epoch: int, deadline_ns: 
 
 
 def child_killed(world: World, host: Host, kill: model.Kill) -> None:
+    """None is killed as lost while the row is ours, none is fenced before its deadline."""
     row = world.store.leases.get(kill.shard)
     child = host.children.get(kill.shard)
     if kill.reason == "lost" and world.now_ns > world.twins_until_ns:
         ours = row is not None and (row.owner, row.epoch) == (host.state.me, kill.epoch)
-        assert not ours, world.report(f"{kill.shard} {kill.epoch} is killed as lost while it is ours")
+        assert not ours or _was_spoiled(world, host, kill.shard), world.report(
+            f"{kill.shard} {kill.epoch} is killed as lost while it is ours"
+        )
     if kill.reason == "fenced" and child and child.epoch == kill.epoch:
         assert host.clock(world.now_ns) >= child.deadline_ns, world.report(f"{kill.shard} is fenced too early")
 
 
-def instant(world: World) -> None:
+def _was_spoiled(world: World, host: Host, shard: str) -> bool:
+    """The news of a row that did not parse may arrive when it is mended."""
+    phase = host.state.shards[shard].phase
+    return shard in world.store.ever_spoiled and isinstance(phase, Dying) and "does not parse" in phase.reason
+
+
+def shard_moved(world: World, shard: str) -> None:
     """At most one child of a shard can deliver, and none with an epoch below one that already has."""
-    for shard in world.rules.shards:
-        live = world.live(shard)
-        if not live:
-            continue
-        if len(live) > 1 and not _may_be_twins(world, live):
-            raise AssertionError(world.report(f"{shard} has {len(live)} children that can deliver"))
-        if live[0][1].started:
-            epoch = live[0][1].epoch
-            if epoch < world.delivered.get(shard, 0):
-                raise AssertionError(world.report(f"{shard} delivers under the old epoch {epoch}"))
-            world.delivered[shard] = epoch
-            world.served_ns[shard] = world.now_ns
+    live = world.children.live(shard)
+    if not live:
+        return
+    if len(live) > 1 and not _may_be_twins(world, live):
+        raise AssertionError(world.report(f"{shard} has {len(live)} children that can deliver"))
+    for _, child in live:
+        if child.started:
+            if child.epoch < world.delivered.get(shard, 0):
+                raise AssertionError(world.report(f"{shard} delivers under the old epoch {child.epoch}"))
+            world.delivered[shard] = child.epoch
 
 
 def _may_be_twins(world: World, live: Iterable[tuple[Host, Child]]) -> bool:
@@ -72,6 +128,11 @@ def _may_be_twins(world: World, live: Iterable[tuple[Host, Child]]) -> bool:
     return world.now_ns < world.twins_until_ns and len({child.epoch for _, child in live}) == 1
 
 
-def _token(checkpoint: str | None) -> tuple[int, ...]:
-    """Checkpoints of the simulated children grow: `epoch count`."""
-    return tuple(map(int, checkpoint.split())) if checkpoint else ()
+def instant(world: World) -> None:
+    """All shards at once, whatever moved."""
+    for shard in world.rules.shards:
+        shard_moved(world, shard)
+
+
+def wishes(world: World) -> None:
+    pass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 from supervisor import model
@@ -17,7 +18,7 @@ class Answer(Protocol):
     def __call__(self, event: model.Event, high_ms: float = 10) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Weather:
     """How the network behaves. Probabilities per call; `outage` lets nothing through."""
 
@@ -29,8 +30,21 @@ class Weather:
     late_answer: float = 0.0  # done in time, but the answer comes after the caller stopped waiting; reads too
     unsent: float = 0.0  # the connection is refused: the write certainly did nothing
     repeated: float = 0.0  # a proxy sends it twice; the second answer is what arrives
+    replayed: float = 0.0  # a proxy sends a copy of it much later; nobody hears what becomes of that
     throttled: float = 0.0
     outage: bool = False
+
+    @property
+    def clear(self) -> bool:
+        return self is CLEAR or self == CLEAR
+
+    def __str__(self) -> str:
+        bad = [f"{part.name} {value:g}" for part in fields(self) if (value := getattr(self, part.name))]
+        return ", ".join(bad) or "clear"
+
+
+CLEAR = Weather()
+CHANCES = tuple(part.name for part in fields(Weather) if part.name != "outage")
 
 
 @dataclass(slots=True)
@@ -40,29 +54,56 @@ class Child:
     deadline_ns: int  # on its host's clock
     born_ns: int
     started: bool = False
+    stalled: bool = False  # it never becomes ready
     hung_ns: int | None = None
     checkpoint: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Host:
+    """One incarnation of a supervisor on one machine."""
+
     name: str
     state: State
     offset_ns: int
     rate: float
     children: dict[str, Child] = field(default_factory=dict)
     up: bool = True
-    paused: bool = False
+    paused: bool = False  # SIGSTOP of the supervisor alone
+    frozen: bool = False  # the whole machine: its clock goes on, its processes and their timers do not
     inbox: deque[model.Event] = field(default_factory=deque)
+    thaw: list[Callable[[], None]] = field(default_factory=list)  # what was due while the machine was frozen
     exit_code: int | None = None
     wake: int = 0
+    steps: int = 0
+    doom: tuple[int, int] | None = None  # dies in this step of its own, after so many of the step's effects
     weather: Weather | None = None  # this host's own, instead of the world's
+    dead: frozenset[str] = frozenset()  # ids of earlier incarnations of which the machine's lock proves the death
+    disturbed_ns: int = 0  # the last instant at which something unusual happened to it
+    full_ns: int = -(10**18)  # the last instant at which it was seen without room
     proofs: dict[tuple[str, int], int] = field(default_factory=dict)  # sending of the last write that was applied
     tried: set[tuple[str, int]] = field(default_factory=set)  # shards and epochs of all claims that were sent
     last_words: dict[tuple[str, int], str] = field(default_factory=dict)  # checkpoints that dying children handed in
 
+    @property
+    def machine(self) -> str:
+        return self.name.partition(":")[0]
+
+    @property
+    def running(self) -> bool:
+        """The process exists, stopped or not."""
+        return self.up and self.exit_code is None
+
+    @property
+    def awake(self) -> bool:
+        return self.up and self.exit_code is None and not self.paused and not self.frozen
+
     def clock(self, now_ns: int) -> int:
         return self.offset_ns + int(now_ns * self.rate)
+
+    def world_ns(self, boot_ns: int) -> int:
+        """The instant of the world at which this host's clock has reached `boot_ns`."""
+        return int((boot_ns - self.offset_ns) / self.rate) + 1
 
 
 def rules(shards: int = 4, policy: str = "fence", **changes: object) -> Rules:

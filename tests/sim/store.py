@@ -29,10 +29,31 @@ class ModelStore:
         self.leases: dict[str, Lease] = {}
         self.members: dict[str, Member] = {}
         self.spoiled: dict[str, str] = {}  # rows that do not parse, with the reason
+        self.ever_spoiled: set[str] = set()
+        self._sound: dict[str, Lease] = {}  # what they were before
+        self._lean: dict[str, tuple[Lease, Lease]] = {}  # rows, and what a snapshot shows of them
 
     def snapshot(self) -> Snapshot:
-        leases = {name: replace(row, history=(), checkpoint=None) for name, row in self.leases.items()}
+        leases = {name: self._lean_row(name, row) for name, row in self.leases.items()}
         return Snapshot(leases, dict(self.members), dict(self.spoiled))
+
+    def _lean_row(self, name: str, row: Lease) -> Lease:
+        known = self._lean.get(name)
+        if known is None or known[0] is not row:
+            known = self._lean[name] = (row, replace(row, history=(), checkpoint=None))
+        return known[1]
+
+    def spoil(self, name: str) -> None:
+        """Somebody writes nonsense into a row by hand."""
+        self._sound[name] = self.leases.pop(name)
+        self.ever_spoiled.add(name)
+        self.spoiled[name] = "epoch is 'x', expected a whole number"
+
+    def mend(self) -> None:
+        """Somebody takes it out again."""
+        self.leases |= self._sound
+        self._sound.clear()
+        self.spoiled.clear()
 
     def apply(self, write: Write) -> Outcome:
         match write:
@@ -46,11 +67,15 @@ class ModelStore:
                 del self.members[key]
                 return Applied()
             case Create(shard=name):
+                if name in self.spoiled:
+                    return Refused(None, self.spoiled[name])
                 if name in self.leases:
                     return Refused(self.leases[name])
                 row = Lease(name, None, write.epoch, 0, write.nonce, write.duration_ms, since=write.at)
                 self.leases[name] = row
                 return Applied(row)
+        if write.shard in self.spoiled:
+            return Refused(None, self.spoiled[write.shard])
         row = self.leases.get(write.shard)
         if row is None or not self._holds(write, row):
             return Refused(row)
