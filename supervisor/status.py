@@ -7,8 +7,8 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
     held       it has an owner whose last renewal is younger than the lease
     stale      it has an owner whose last renewal is older: lost or about to be taken over
     retired    somebody is live, but nobody live is configured for it; it counts nowhere
-    homeless   it has no owner, and every supervisor that could run it is full
-    free       it has no owner and somebody has room
+    homeless   it has no owner, and no supervisor that is configured for it has room: all are full or draining
+    free       it has no owner, and somebody who is configured for it has room
 
 The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too; a flaw
 of one that does is only shown.
@@ -73,14 +73,19 @@ class FleetView:
 
 def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Collection[str] = ()) -> FleetView:
     """`fleet` and `configured` come from a configuration, where the caller has one; else the members tell."""
-    live = [member for member in snapshot.members.values() if _is_live(member, now_unix_ms)]
-    wanted = {shard for member in live for shard in expand(member.shards)} | set(configured)
+    live = {member: expand(member.shards) for member in snapshot.members.values() if _is_live(member, now_unix_ms)}
+    wanted = {shard for shards in live.values() for shard in shards} | set(configured)
     if not live:  # a fleet that is down altogether has retired nothing
         wanted |= set(snapshot.leases)
     held = Counter(lease.owner for lease in snapshot.leases.values() if lease.owner is not None)
-    has_room = any(member.state == "active" and held[member.id] < member.capacity for member in live)
+    roomy = {
+        shard
+        for member, shards in live.items()
+        if member.state == "active" and held[member.id] < member.capacity
+        for shard in shards
+    }
     shards = tuple(
-        _shard(shard, snapshot.leases.get(shard), shard in wanted, has_room or not live, now_unix_ms)
+        _shard(shard, snapshot.leases.get(shard), shard in wanted, shard in roomy or not live, now_unix_ms)
         for shard in sorted(wanted | set(snapshot.leases), key=_natural)
     )
     supervisors = tuple(

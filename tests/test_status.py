@@ -76,6 +76,19 @@ def test_a_shard_is_homeless_when_everybody_is_full_or_draining() -> None:
     assert states(seen(full, member("b:1:y"), *FULL[:3]))["t/3"] == "free"
 
 
+def test_only_the_room_of_those_who_are_configured_for_a_shard_counts() -> None:
+    full, roomy = member("a:1:x", capacity=3), member("b:1:y", shards=("u",))
+    assert states(seen(full, roomy, *FULL[:3])) == {
+        "t/0": "held",
+        "t/1": "held",
+        "t/2": "held",
+        "t/3": "homeless",
+        "u": "free",
+    }
+    assert states(seen(full, member("b:1:y", shards=("u", "t/3")), *FULL[:3]))["t/3"] == "free"
+    assert states(seen(roomy, configured=("t/3",)))["t/3"] == "homeless"
+
+
 def test_a_supervisor_that_stopped_renewing_is_stale_and_its_room_does_not_count() -> None:
     fleet = seen(member("a:1:x", capacity=3), member("b:1:y", ago_ms=10_001), *FULL[:3])
     assert {each.id: each.state for each in fleet.supervisors} == {"a:1:x": "active", "b:1:y": "stale"}
