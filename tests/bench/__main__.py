@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PARTS = ("fleet", "kills", "outage", "children", "memory", "receive")
+PARTS = ("fleet", "sharing", "kills", "outage", "children", "memory", "receive")
 
 
 def main() -> int:
