@@ -11,7 +11,9 @@ from typing import TypeVar
 from supervisor.model import SECOND, Effects, Moment, Report, ShardRule
 from supervisor.phases import Claiming, Held, Phase, Shard, Turn
 from supervisor.records import Lease, Member, Snapshot
+from supervisor.state import State
 from supervisor.tenure import Tenure, begin
+from supervisor.watch import Watch, observe
 from supervisor.writes import Claim
 from tests.sim.parts import rules
 
@@ -83,6 +85,26 @@ def claiming(own: Tenure | None = None, **changes: object) -> Shard:
 def report(seconds: float, **changes: object) -> Report:
     """A child that is alive at this instant."""
     return replace(Report(8, heartbeat_ns=ns(seconds), started=True, open=1, want=1), **changes)
+
+
+def mine(name: str, epoch: int = 8, stage: str = "running", reason: str = "") -> Shard:
+    """Our lease of any shard, held since 0 s by a child in this stage."""
+    known = replace(tenure(), shard=name, epoch=epoch)
+    return replace(held(stage, reason=reason), name=name, phase=Held(known, ns(9), stage, ns(0), reason))
+
+
+def state(*shards: Shard, **changes: object) -> State:
+    """An active supervisor for as many shards as its rules name; those that are not given are idle."""
+    made = replace(State(RULES, ME, {}, "active", Watch(longest_ns=RULES.duration_ns)), **changes)
+    idle = {name: Shard(name, rule) for name, rule in made.rules.shards.items()}
+    return replace(made, shards=idle | {shard.name: shard for shard in shards})
+
+
+def saw(known: State, seconds: float, seen: Snapshot) -> State:
+    """What a complete snapshot does to what was observed."""
+    shards = known.rules.shards
+    watch = observe(known.watch, seen, shards, known.me, ns(seconds), known.gap_max_ns, known.poll_ns)
+    return replace(known, watch=watch)
 
 
 def only(effects: Effects, kind: type[T]) -> T:

@@ -13,7 +13,8 @@ from supervisor.model import Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Releasing, Shard, Tried, Vacant, Wanted
 from supervisor.records import Lease
 from supervisor.tenure import Attempt
-from supervisor.writes import Applied, Claim, Outcome, Refused, Release, Unknown, after_claim
+from supervisor.wishes import of_peer
+from supervisor.writes import Applied, Claim, Outcome, Refused, Release, Unknown, Wish, after_claim
 from tests.core import ME, OTHER, RULES, claim, claiming, free, lease, none, ns, only, own_row, shard, tenure, turn
 
 WANTED = Wanted(ns(5), ns(3.2))
@@ -262,10 +263,10 @@ def test_a_read_that_shows_somebody_else_ends_the_claim() -> None:
     assert known.unsettled == ()
 
 
-def test_a_read_that_shows_our_own_lease_as_it_was_claims_again_after_a_while() -> None:
+def test_a_read_that_shows_our_own_lease_as_it_was_claims_again_at_once() -> None:
     known = claiming_of.read_claiming(doubtful(own=True), turn(2), own_row(), ns(1.5))
     assert isinstance(known.phase, Vacant)
-    assert known.phase.due_ns > ns(2)
+    assert known.phase.due_ns == ns(2)
     assert known.phase.tenure.epoch == 8
 
 
@@ -319,3 +320,124 @@ def test_each_doubt_in_a_row_waits_longer_and_none_longer_than_a_part_of_the_lea
     assert waits[:3] == sorted(waits[:3])
     assert waits[0] < waits[3]
     assert max(waits) <= 1.5 * RULES.duration_ns / 4
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+ASKING = Wanted(ns(5), ns(3.2), asking=True)
+WISH = Wish("s/0", OTHER, 7, None, of_peer(ME))
+ASKED = replace(ASKING, wish=WISH)
+
+
+def read(phase: Wanted, seconds: float, row: Lease | None, claimable: bool = False) -> tuple[Shard, list[object]]:
+    now = turn(seconds)
+    return claiming_of.read_wanted(shard(phase), now, row, claimable), now.out
+
+
+def test_a_live_owner_is_asked_once_and_its_row_is_read_on() -> None:
+    known, out = read(ASKING, 1, lease())
+    assert only(out, Apply).write == WISH
+    for _ in range(3):
+        assert isinstance(known.phase, Wanted)
+        assert ns(1.07) <= known.phase.read_ns <= ns(1.23)
+        known, out = read(known.phase, 1, lease(beat=4))
+        assert out == []
+
+
+@pytest.mark.parametrize("row", [free(), lease(move="any"), lease(move=of_peer("else:3:c")), lease(paused=True)])
+def test_nobody_is_asked_for_what_is_free_paused_or_asked_for_by_somebody(row: Lease) -> None:
+    known, out = read(ASKING, 1, row)
+    assert isinstance(known.phase, Idle)
+    assert out == []
+
+
+def test_nobody_is_asked_for_a_shard_that_an_operator_put_where_it_is_nor_again_in_that_epoch() -> None:
+    known, out = read(ASKING, 1, lease(history=("6 cccccccc 1 moved", "7 bbbbbbbb 2 claimed")))
+    assert isinstance(known.phase, Idle)
+    assert known.kept == 7
+    assert out == []
+
+
+def test_a_wish_that_is_refused_is_not_made_again_in_that_epoch() -> None:
+    known = claiming_of.answer_wish(shard(ASKED), WISH, Refused(lease(beat=5, move="any")))
+    assert isinstance(known.phase, Idle)
+    assert known.kept == 7
+
+
+@pytest.mark.parametrize("outcome", [Applied(), Refused(lease(move=WISH.move))])
+def test_a_wish_stands_once_it_is_applied_or_refused_by_a_row_that_carries_it(outcome: Outcome) -> None:
+    known = claiming_of.answer_wish(shard(ASKED), WISH, outcome)
+    assert known.phase == replace(ASKED, wished=True)
+
+
+def test_a_wish_of_which_nobody_knows_is_not_sent_again_and_the_row_is_read_on() -> None:
+    known = claiming_of.answer_wish(shard(ASKED), WISH, Unknown("timeout"))
+    assert known.phase == ASKED
+    for row in (lease(), lease(move=WISH.move)):
+        after, out = read(ASKED, 1, row)
+        assert isinstance(after.phase, Wanted)
+        assert out == []
+
+
+@pytest.mark.parametrize("move", [None, "any"])
+def test_a_wish_that_was_taken_back_or_overwritten_ends_the_asking(move: str | None) -> None:
+    known, out = read(replace(ASKED, wished=True), 1, lease(move=move))
+    assert isinstance(known.phase, Idle)
+    assert out == []
+
+
+def test_an_owner_that_does_not_answer_is_not_waited_for_longer_than_meant() -> None:
+    known, _ = read(replace(ASKED, wished=True), 5, lease(move=WISH.move))
+    assert isinstance(known.phase, Idle)
+    assert isinstance(claiming_of.tick_wanted(shard(ASKED), turn(5)).phase, Idle)
+
+
+@pytest.mark.parametrize("phase", [Idle(), WANTED, replace(ASKED, wish=replace(WISH, seen_epoch=6))])
+def test_the_answer_to_a_wish_that_is_no_longer_ours_to_make_changes_nothing(phase: Idle | Wanted) -> None:
+    for outcome in (Applied(), Refused(None), Unknown("late")):
+        assert claiming_of.answer_wish(shard(phase), WISH, outcome) == shard(phase)
+
+
+def test_the_row_that_was_asked_for_is_claimed_the_moment_its_owner_released_it() -> None:
+    known, out = read(replace(ASKED, wished=True), 1, free(move=WISH.move), claimable=True)
+    write = only(out, Apply).write
+    assert isinstance(write, Claim)
+    assert not write.keep_move
+    assert isinstance(known.phase, Claiming)
+    assert known.phase.asked
+
+
+def test_who_got_what_it_asked_for_looks_at_once_whether_there_is_more_to_ask_for() -> None:
+    for asked in (True, False):
+        now = turn(1)
+        claiming_of.answer_claim(claiming(asked=asked), now, claim(), Applied(own_row()))
+        assert now.look is asked
+
+
+def test_a_claim_of_what_a_dead_incarnation_of_ours_owned_says_so() -> None:
+    now = replace(turn(1), dead=frozenset({OTHER}))
+    claiming_of.read_wanted(shard(WANTED), now, lease(), claimable=True)
+    write = only(now.out, Apply).write
+    assert isinstance(write, Claim)
+    assert write.history[-1].endswith(" reclaimed")
+
+
+# --- the end of a silence ---------------------------------------------------------------------------------
+
+
+def test_a_claim_sent_into_a_silence_is_in_doubt_and_read_as_soon_as_the_store_answers() -> None:
+    known = claiming_of.hurry(claiming(), turn(1))
+    assert isinstance(known.phase, Claiming)
+    assert (known.phase.unknown_ns, known.phase.read_ns) == (ns(1), ns(1))
+    assert known.unsettled == (Tried(claim(), ns(0)),)
+    won, out = answer(known, 1.1, claim(), Applied(own_row()))
+    assert isinstance(won.phase, Held)
+    assert only(out, Start).deadline_ns == ns(9), "its answer may still come"
+
+
+def test_a_doubt_is_settled_at_once_when_the_store_answers_again_and_not_doubted_twice() -> None:
+    known = doubtful()
+    hurried = claiming_of.hurry(known, turn(1.5))
+    assert isinstance(hurried.phase, Claiming)
+    assert (hurried.phase.unknown_ns, hurried.phase.read_ns) == (ns(1), ns(1.5))
+    assert hurried.unsettled == known.unsettled

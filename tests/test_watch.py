@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.watch import Watch, claimable, creatable, live, next_expiry, observe
+from supervisor.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe
 from tests.core import ME, OTHER, free, lease, member, ns, snapshot
 
 GAP_NS = ns(5) - ns(0)
@@ -147,7 +147,7 @@ def test_a_bad_row_means_that_we_are_not_alone() -> None:
     assert not creatable(watch, "s/1", ns(0), False), "our own duration is the least that we wait"
 
 
-# --- members and the next look ----------------------------------------------------------------------------
+# --- members ----------------------------------------------------------------------------------------------
 
 
 def test_a_member_is_live_while_its_row_moves_within_its_duration() -> None:
@@ -156,6 +156,88 @@ def test_a_member_is_live_while_its_row_moves_within_its_duration() -> None:
     assert live(watch, snapshot(member()), ns(10)) == []
     moved = member(beat=1)
     assert live(saw(watch, 20, moved), snapshot(moved), ns(20)) == [moved]
+
+
+def test_a_member_counts_as_long_dead_after_ten_of_its_durations() -> None:
+    seen = snapshot(member())
+    watch = saw(NEW, 0, member())
+    assert long_dead(watch, seen, ns(99.9)) == []
+    assert long_dead(watch, seen, ns(100)) == [member()]
+
+
+# --- blindness --------------------------------------------------------------------------------------------
+
+BLIND_S = 60
+
+
+@pytest.mark.parametrize(("seconds", "may"), [(BLIND_S, False), (BLIND_S + 1.999, False), (BLIND_S + 2, True)])
+def test_after_a_blindness_nobody_counts_as_dead_for_two_polls(seconds: float, may: bool) -> None:
+    """All clocks ran out meanwhile; the living need the chance to renew before everybody claims everybody's shards."""
+    watch = saw(saw(NEW, 0, lease(), member()), BLIND_S, lease(), member())
+    assert claimable(watch, lease(), 7, ns(seconds)) is may
+    assert (live(watch, snapshot(member()), ns(seconds)) == []) is may
+    assert (next_expiry(watch, ["s/0"], ns(seconds)) is None) is may, "somebody looks when the grace is over"
+
+
+def test_the_grace_is_for_those_who_were_not_seen_not_for_those_seen_dead_between_two_looks() -> None:
+    watch = saw(saw(saw(NEW, 0, lease()), 5, lease()), 10, lease())
+    assert claimable(watch, lease(), 7, ns(10)), "a gap that is no longer than allowed is no blindness"
+
+
+def test_a_row_that_moved_in_the_dark_starts_its_clock_when_it_is_seen_again() -> None:
+    moved = lease(beat=4)
+    watch = saw(saw(NEW, 0, lease()), BLIND_S, moved)
+    assert not claimable(watch, moved, 7, ns(BLIND_S + 9.9))
+    assert claimable(watch, moved, 7, ns(BLIND_S + 10))
+
+
+def test_after_a_blindness_a_lease_under_hold_gets_its_whole_duration_again() -> None:
+    """Its child need not be dead: its owner may have been as blind as we were."""
+    row = lease(policy="hold")
+    watch = saw(saw(NEW, 0, row), BLIND_S, row)
+    assert not claimable(watch, row, 7, ns(BLIND_S + 9.9))
+    assert claimable(watch, row, 7, ns(BLIND_S + 10))
+    seeing = saw(saw(saw(NEW, 0, row), 5, row), 10, row)
+    assert claimable(seeing, row, 7, ns(10)), "who was not blind waits no longer than for any other lease"
+
+
+def test_the_first_look_of_all_ends_no_blindness() -> None:
+    assert saw(NEW, 1000, lease()).grace_ns == 0
+
+
+# --- the dead of our own house ----------------------------------------------------------------------------
+
+WIDOWED = replace(NEW, dead=frozenset({OTHER}))
+
+
+def test_what_a_dead_incarnation_owned_may_be_claimed_at_once_but_not_what_an_operator_paused() -> None:
+    watch = saw(WIDOWED, 0, lease(), lease(shard="s/1", owner="else:3:c"))
+    assert claimable(watch, lease(), 7, ns(0))
+    assert not claimable(watch, lease(shard="s/1", owner="else:3:c"), 7, ns(0))
+    assert not claimable(watch, lease(paused=True), 7, ns(0))
+
+
+def test_a_restored_row_of_a_dead_incarnation_waits_like_any_row_below_what_we_saw() -> None:
+    old = lease(epoch=6)
+    watch = saw(saw(WIDOWED, 0, lease()), 1, old)
+    assert not claimable(watch, old, 7, ns(10.9))
+    assert claimable(watch, old, 7, ns(11))
+
+
+def test_a_dead_incarnation_is_no_live_member_and_its_row_is_to_be_deleted() -> None:
+    seen = snapshot(member(), member("else:3:c"))
+    watch = saw(WIDOWED, 0, *seen.members.values())
+    assert live(watch, seen, ns(0)) == [member("else:3:c")]
+    assert long_dead(watch, seen, ns(0)) == [member()]
+
+
+def test_who_is_dead_stays_dead_in_every_later_watch() -> None:
+    watch = saw(saw(WIDOWED, 0, lease()), BLIND_S, lease())
+    assert watch.dead == {OTHER}
+    assert claimable(watch, lease(), 7, ns(BLIND_S)), "there is no grace for whoever is proven dead"
+
+
+# --- the next look ----------------------------------------------------------------------------------------
 
 
 def test_the_next_look_is_due_at_the_earliest_expiry_still_to_come() -> None:
