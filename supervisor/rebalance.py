@@ -18,7 +18,7 @@ from supervisor import claim, lease, wishes
 from supervisor.balance import rank
 from supervisor.fleet import Fleet
 from supervisor.model import Apply, Log
-from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Wanted
+from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
 from supervisor.records import Lease, Snapshot
 from supervisor.state import State, owned
 from supervisor.writes import Wish
@@ -32,13 +32,15 @@ WORTH_MIN = 2  # how many shards more an owner must have than who asks
 def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: int) -> State:
     """What the wishes in our rows make us do: stop a paused shard, grant a move, or take it back."""
     for name, shard in state.shards.items():
-        row, held = snapshot.leases.get(name), shard.phase
-        if row is None or not isinstance(held, Held) or held.stage not in ("starting", "running"):
+        row, phase = snapshot.leases.get(name), shard.phase
+        if row is None or not isinstance(phase, Held | Vacant):
             continue
-        if (row.owner, row.epoch) != (state.me, held.tenure.epoch) or asked_ns <= held.tenure.answered_ns:
+        if isinstance(phase, Held) and phase.stage not in ("starting", "running"):
+            continue
+        if (row.owner, row.epoch) != (state.me, phase.tenure.epoch) or asked_ns <= phase.tenure.answered_ns:
             continue
         if row.paused:
-            state = state.with_shard(lease.stop(shard, turn, "paused"))
+            state = state.with_shard(_give(shard, turn, "paused"))
         elif row.move:
             state = _heed_move(state, turn, fleet, shard, row)
     return state
@@ -53,8 +55,14 @@ def _heed_move(state: State, turn: Turn, fleet: Fleet, shard: Shard, row: Lease)
         turn.out.append(Apply(Wish(shard.name, row.owner, row.epoch, row.move, None)))
         turn.out.append(Log("info", "wish.refused", shard.name, row.epoch, f"move to {row.move}: {objection}"))
         return state
-    shard = lease.stop(shard, turn, move.reason)
+    shard = _give(shard, turn, move.reason)
     return state.with_shard(replace(shard, gave_up_ns=turn.ns))
+
+
+def _give(shard: Shard, turn: Turn, reason: str) -> Shard:
+    if isinstance(shard.phase, Vacant):
+        return lease.release(shard, turn, shard.phase.tenure, reason)
+    return lease.stop(shard, turn, reason)
 
 
 def _gives(shard: Shard, reason: str) -> bool:
