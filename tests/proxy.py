@@ -69,8 +69,10 @@ class _Exchange:
 class FaultProxy:
     """Listens on a free port of 127.0.0.1 for as long as the `with` block lasts."""
 
-    def __init__(self, upstream_port: int) -> None:
+    def __init__(self, upstream_port: int, keep: bool = True) -> None:
+        """`keep`: whether it remembers what passed; without, it can run for as long as one likes."""
         self.upstream_port = upstream_port
+        self._keep = keep
         self.closing = threading.Event()
         self.faults: tuple[Fault, ...] = ()
         self._lock = threading.Lock()
@@ -123,6 +125,10 @@ class FaultProxy:
         if listener is not None:
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """The connections that exist end."""
         with self._lock:
             clients = list(self._clients)
         for client in clients:
@@ -153,9 +159,10 @@ class FaultProxy:
 
     def _handle(self, client: socket.socket, head: dict[str, str], body: bytes) -> None:
         operation = head.get("x-amz-target", "").rpartition(".")[2]
-        seen = Seen(operation, body, now_ns())
-        with self._lock:
-            self._seen.append(seen)
+        seen = Seen(operation, body, now_ns(), token=head.get("x-amz-security-token", ""))
+        if self._keep:
+            with self._lock:
+                self._seen.append(seen)
         exchange: Exchange = _Exchange(self, client, seen, head)
         for fault in self.faults:
             if fault.pick(seen):

@@ -24,6 +24,9 @@ class Hand(Protocol):
     def seize(self, shard: str, owner: str) -> int:
         """Write another owner into the row, under the next epoch, which is returned."""
 
+    def alter(self, shard: str, name: str, value: Any) -> Any:
+        """Another value of one attribute; what it was before. Raises KeyError where there is no such row."""
+
     def put(self, row: Row) -> None:
         """A row, as it is given."""
 
@@ -38,12 +41,13 @@ class Hand(Protocol):
 
 
 class SqliteHand:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, timeout_s: float = 10) -> None:
         self._path = path
+        self._timeout_s = timeout_s
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(f"file:{self._path}?mode=rw", uri=True, timeout=10)
+        connection = sqlite3.connect(f"file:{self._path}?mode=rw", uri=True, timeout=self._timeout_s)
         try:
             with connection:
                 yield connection
@@ -54,6 +58,15 @@ class SqliteHand:
         with self._file() as file:
             change = "UPDATE leases SET owner = ?, epoch = epoch + 1, beat = 0 WHERE lease = ? RETURNING epoch"
             return int(file.execute(change, (owner, shard)).fetchone()[0])
+
+    def alter(self, shard: str, name: str, value: Any) -> Any:
+        with self._file() as file:
+            file.execute("BEGIN IMMEDIATE")
+            found = file.execute(f"SELECT [{name}] FROM leases WHERE lease = ?", (shard,)).fetchone()
+            if found is None:
+                raise KeyError(shard)
+            file.execute(f"UPDATE leases SET [{name}] = ? WHERE lease = ?", (value, shard))
+            return found[0]
 
     def put(self, row: Row) -> None:
         names = ", ".join(f'"{name}"' for name in row)
@@ -90,6 +103,24 @@ class DynamoHand:
             ReturnValues="UPDATED_NEW",
         )
         return int(answer["Attributes"]["epoch"]["N"])
+
+    def alter(self, shard: str, name: str, value: Any) -> Any:
+        change = "REMOVE #n" if value is None else "SET #n = :v"
+        values = {} if value is None else {"ExpressionAttributeValues": {":v": TypeSerializer().serialize(value)}}
+        try:
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key={"lease": {"S": shard}},
+                UpdateExpression=change,
+                ConditionExpression="attribute_exists(#k)",
+                ExpressionAttributeNames={"#n": name, "#k": "lease"},
+                ReturnValues="UPDATED_OLD",
+                **values,
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            raise KeyError(shard) from None
+        before = answer.get("Attributes", {}).get(name)
+        return None if before is None else TypeDeserializer().deserialize(before)
 
     def put(self, row: Row) -> None:
         pack = TypeSerializer().serialize
