@@ -27,7 +27,7 @@ from supervisor.phases import Held, Idle, Vacant
 from supervisor.settings import Settings
 from supervisor.signals import Signals
 from supervisor.state import State, begin
-from supervisor.stores.interface import Store, Unavailable, Unfit
+from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation, open_store, parse
 from supervisor.tasks import task_for
 from workers.board import Board
@@ -333,9 +333,12 @@ async def _run(settings: Settings, warnings: Sequence[str]) -> int:
 
 
 def _initialize(store: Store) -> None:
-    """A file is made where it is missing; a table costs money and is made by `tenured init` alone."""
+    """A file is made where it is missing; a table costs money and is made by `tenured init` alone. A file that others
+    keep locked is there: a store that cannot be reached yet, which is waited for."""
     try:
         store.initialize()
+    except Locked:
+        return
     except Unavailable as error:
         raise Unfit(f"store {store.url} cannot be used: {error}") from None
 

@@ -19,6 +19,10 @@ class Unavailable(Exception):
     """A read failed or was incomplete. The text is one short phrase without secrets."""
 
 
+class Locked(Unavailable):
+    """The store is there, and somebody else has all of it for now."""
+
+
 class Unfit(Exception):
     """The store is missing, has another schema, or does not enforce conditions: exit 69. One sentence that says
     what is wrong, where, and what would be right."""
@@ -32,7 +36,7 @@ class Store(Protocol):
 
     def initialize(self) -> str:
         """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`,
-        `Unavailable`."""
+        `Unavailable`, `Locked`."""
 
     def inspect(self, timeout_s: float) -> None:
         """Look whether the store is there and has our schema; writes nothing. Raises `Unfit`, `Unavailable`."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from supervisor.records import Lease, Member, Snapshot, lease_from, snapshot_from
 from supervisor.stores import sqlfile
-from supervisor.stores.interface import Unavailable, Unfit
+from supervisor.stores.interface import Locked, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation
 from supervisor.stores.outcomes import applied_with, refused_by
 from supervisor.stores.sql import item_of, select, sql_of
@@ -53,7 +53,8 @@ class SqliteStore:
             with self._connected(_INITIALIZE_TIMEOUT_S):
                 return f"{self._path} was created" if made else f"{self._path} exists already"
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(_cause(error)) from None
+            locked = sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY
+            raise (Locked if locked else Unavailable)(_cause(error)) from None
 
     def inspect(self, timeout_s: float) -> None:
         try:

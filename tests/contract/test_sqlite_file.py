@@ -10,13 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from supervisor.records import Lease
-from supervisor.stores.interface import Store, Unavailable, Unfit
+from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import open_store
 from supervisor.stores.sql import APPLICATION_ID
 from supervisor.stores.statements import COLUMNS, FOR_DECISIONS, KEY, LEASE_COLUMNS
@@ -285,4 +285,18 @@ def test_names_with_special_characters_are_one_path(tmp_path: Path) -> None:
     store.initialize()
     assert [entry.name for entry in tmp_path.iterdir()] == ["a b#c%20d.db"]
     store.inspect(TIMEOUT_S)
+    store.close()
+
+
+def test_a_file_that_others_keep_locked_is_told_from_one_that_cannot_be_had(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisor.stores.sqlite._INITIALIZE_TIMEOUT_S", 0.1)
+    store = open_store(url, path, TIMEOUT_S)
+    store.initialize()
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Locked, match="the file stayed locked by another process"):
+            store.initialize()
+    assert store.initialize().endswith("exists already")
     store.close()
