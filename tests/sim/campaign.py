@@ -45,11 +45,14 @@ class Tally:
     starts: int = 0
     virtual_ns: int = 0
     worst_ns: int = 0
+    worst_missing_ns: int = 0
+    worst_wish_ns: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     messages: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
     violation: str = ""  # with its history
     seed: int = 0  # of the world in which it happened
+    history: str = ""  # of one world: a digest of all that was noted
 
     def add(self, other: Tally) -> None:
         self.worlds += other.worlds
@@ -57,6 +60,8 @@ class Tally:
         self.starts += other.starts
         self.virtual_ns += other.virtual_ns
         self.worst_ns = max(self.worst_ns, other.worst_ns)
+        self.worst_missing_ns = max(self.worst_missing_ns, other.worst_missing_ns)
+        self.worst_wish_ns = max(self.worst_wish_ns, other.worst_wish_ns)
         self.faults += other.faults
         self.messages += other.messages
         self.kills += other.kills
@@ -110,8 +115,10 @@ def run_world(seed: int) -> Tally:
         text = str(error)
         tally.violation = text if f"seed {seed}" in text else world.report(text)
     tally.steps, tally.starts, tally.virtual_ns = world.steps, len(world.starts), world.now_ns
-    tally.worst_ns, tally.faults, tally.messages = world.service.worst_ns, world.faults, world.network.faults
-    tally.kills = Counter(reason for *_, reason in world.kills)
+    tally.faults, tally.messages, service = world.faults, world.network.faults, world.service
+    tally.worst_ns, tally.worst_missing_ns = service.worst_ns, service.worst_missing_ns
+    tally.worst_wish_ns = service.wishes.worst_ns
+    tally.kills, tally.history = Counter(reason for *_, reason in world.kills), world.digest.hexdigest()
     return tally
 
 
@@ -163,7 +170,9 @@ def describe(total: Tally, seed: int, seconds: float) -> str:
             f"  messages   {total.messages.total():,}: {table(total.messages)}",
             f"starts       {total.starts:,}",
             f"kills        {total.kills.total():,}: {table(total.kills)}",
-            f"served again after {total.worst_ns / SECOND:.2f} s at worst, once somebody was able to",
+            f"at worst     {total.worst_ns / SECOND:.2f} s until a shard was served again, once somebody was able to",
+            f"             {total.worst_missing_ns / SECOND:.2f} s if its row was gone",
+            f"             {total.worst_wish_ns / SECOND:.0f} s until a wish was granted or taken back",
             f"violations   {int(bool(total.violation))}",
             f"seconds      {seconds:.1f}",
         )

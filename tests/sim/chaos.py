@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from supervisor import wishes
 from supervisor.model import SECOND
+from supervisor.writes import Wish
 from tests.sim.parts import CHANCES, CLEAR, Host, Weather
 from tests.sim.world import World
 
@@ -15,7 +17,7 @@ FAULTS = (
 )  # fmt: skip
 MORE_FAULTS = (
     *FAULTS, "crash_in_step", "restart", "restart_with_proof", "freeze", "crash_children", "stall_child", "spoil_row",
-    "mend_rows", "delete_member", "bad_link",
+    "mend_rows", "delete_member", "bad_link", "wish",
 )  # fmt: skip
 HOSTS_MAX = 6
 
@@ -220,10 +222,23 @@ def _spoil_row(world: World, shard: str) -> bool:
     return True
 
 
+def _wish(world: World, shard: str) -> bool:
+    """An operator's, or that of a peer, which may be gone by now."""
+    row = world.store.leases[shard]
+    target = world.rng.choice(world.hosts).state.me
+    move = world.rng.choice((wishes.ANYBODY, target, wishes.of_peer(target)))
+    if target == row.owner or row.move:
+        return False
+    world.note(f"somebody wishes {shard} to move to {move}")
+    world.store.apply(Wish(shard, row.owner, row.epoch, None, move))
+    return True
+
+
 _ON_ROW: dict[str, Callable[[World, str], bool]] = {
     "delete_row": _delete_row,
     "steal_row": _steal_row,
     "spoil_row": _spoil_row,
+    "wish": _wish,
     "pause_row": lambda world, shard: _change_row(world, shard, "pauses", paused=True),
     "resume_row": lambda world, shard: _change_row(world, shard, "resumes", paused=False),
 }

@@ -62,6 +62,12 @@ class Children:
             child.deadline_ns = deadline_ns
             laws.shard_moved(self._world, shard)
 
+    def stop(self, host: Host, shard: str, epoch: int) -> None:
+        child = host.children.get(shard)
+        if child and child.epoch == epoch:
+            child.stop_ns = host.clock(self._world.now_ns)
+            self.soon(host, self._world.stop_ms / 2, self._world.stop_ms, lambda: self.die_of(host, shard, epoch))
+
     def report(self, host: Host, child: Child) -> Report:
         now_ns = host.clock(self._world.now_ns)
         child.checkpoint += child.started and child.hung_ns is None

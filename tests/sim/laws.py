@@ -34,7 +34,13 @@ def renewals_sent(world: World, host: Host, writes: tuple[Renew, ...]) -> None:
 
 
 def _beats(world: World, host: Host, child: Child) -> bool:
-    return child.hung_ns is None or host.clock(world.now_ns) < child.hung_ns + world.rules.hang_ns
+    """It is within its budget to start, or to stop if it was told to before that; or its heartbeat is young."""
+    now_ns, rules = host.clock(world.now_ns), world.rules
+    if not child.started and child.stop_ns is not None:
+        return now_ns < child.stop_ns + rules.stop_ns
+    if not child.started:
+        return now_ns < host.clock(child.born_ns) + rules.start_ns
+    return child.hung_ns is None or now_ns < child.hung_ns + rules.hang_ns
 
 
 def write_sent(world: World, host: Host, write: Write) -> None:
@@ -132,7 +138,3 @@ def instant(world: World) -> None:
     """All shards at once, whatever moved."""
     for shard in world.rules.shards:
         shard_moved(world, shard)
-
-
-def wishes(world: World) -> None:
-    pass

@@ -56,6 +56,7 @@ class Child:
     started: bool = False
     stalled: bool = False  # it never becomes ready
     hung_ns: int | None = None
+    stop_ns: int | None = None  # when it was asked to end
     checkpoint: int = 0
 
 

@@ -1,4 +1,4 @@
-"""How long a shard may go without service, and a wish without an answer, once somebody is able to give it.
+"""How long a shard may go without service once somebody is able to give it.
 
 The clock of a shard without service starts at the latest of: the end of its service; the last fault that touched its
 row, its owner or its child, or a write of a disturbed supervisor to its row; and the instant from which *one*
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from supervisor.model import MS, SECOND
 from supervisor.phases import Shard
 from supervisor.state import owned
-from tests.sim import laws
 from tests.sim.parts import Child, Host
+from tests.sim.wishes import Wishes
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -33,9 +33,12 @@ class Service:
     def __init__(self, world: World) -> None:
         self._world = world
         self.worst_ns = 0  # the longest wait that counted
+        self.worst_missing_ns = 0  # the longest for a row that was missing
         self.since: dict[str, int] = dict.fromkeys(world.rules.shards, 0)  # shards without service, and since when
         self._disturbed: dict[str, int] = dict.fromkeys(world.rules.shards, 0)
         self._missing: dict[str, int] = {}  # when the row was last seen missing
+        self._company_ns = 0  # the last look at which not just one supervisor ran
+        self.wishes = Wishes(world)
         self._steps = 0
         self._watching = False
 
@@ -50,6 +53,9 @@ class Service:
         if shard in self.since and self._is_served(shard):
             self._judge(shard)
             del self.since[shard]
+
+    def disturbed_ns(self, shard: str) -> int:
+        return self._disturbed[shard]
 
     def disturb_shard(self, shard: str) -> None:
         self._disturbed[shard] = self._world.now_ns
@@ -85,11 +91,13 @@ class Service:
         running = [host for host in world.hosts if host.running]
         assert world.steps - self._steps <= STEPS_MAX * (len(running) + 1), world.report("a loop")
         self._steps = world.steps
+        if len(running) != 1:
+            self._company_ns = world.now_ns
         for host in running:
             self._look_at(host)
         for shard in self.since:
             self._judge(shard)
-        laws.wishes(world)
+        self.wishes.look()
         world.at(world.now_ns + SECOND, self._look)
 
     def _look_at(self, host: Host) -> None:
@@ -124,8 +132,12 @@ class Service:
             if able_ns is None:
                 continue
             waited_ns = world.now_ns - max(from_ns, able_ns)
-            bound_ns = self._bound_ns(host, self._missing.get(shard, -1) >= from_ns)
-            self.worst_ns = max(self.worst_ns, waited_ns)
+            missing = self._missing.get(shard, -1) >= from_ns
+            bound_ns = self._bound_ns(host, missing)
+            if missing:
+                self.worst_missing_ns = max(self.worst_missing_ns, waited_ns)
+            else:
+                self.worst_ns = max(self.worst_ns, waited_ns)
             assert waited_ns <= bound_ns, world.report(
                 f"{shard} is not served after {waited_ns / SECOND:.2f} s, although {host.name} is able to: "
                 f"its row is {row}, the supervisors stand at {self._stand(shard)}"
@@ -145,11 +157,14 @@ class Service:
         return max(free_ns, host.disturbed_ns + world.rules.attempt_ns, host.full_ns)
 
     def _free_ns(self, host: Host, shard: Shard) -> int:
-        """When it need not wait any longer because of crashes."""
-        instants = [shard.start_ns]
-        if shard.gave_up_ns is not None:
-            instants.append(shard.gave_up_ns + self._world.rules.crash_window_ns)
-        return host.world_ns(max(instants))
+        """When it need not wait any longer because of crashes, nor leave the shard to others because it gave it up; the
+        last of the others is out of its sight after T and two polls."""
+        start_ns, rules = host.world_ns(shard.start_ns), self._world.rules
+        if shard.gave_up_ns is None:
+            return start_ns
+        forgotten_ns = host.world_ns(shard.gave_up_ns + rules.crash_window_ns)
+        alone_ns = self._company_ns + int((rules.duration_ns + 2 * host.state.poll_ns) / host.rate)
+        return max(start_ns, min(forgotten_ns, alone_ns))
 
     def _bound_ns(self, host: Host, missing: bool) -> int:
         rules = self._world.rules

@@ -12,6 +12,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import blake2b
 
 from supervisor import leaseset, model
 from supervisor.model import MS, SECOND, Moment, Report, Rules
@@ -38,6 +39,7 @@ class World:
         self.stop_ms = 300.0  # the longest that a child takes to end when asked to
         self.hosts: list[Host] = []
         self.history: deque[str] = deque(maxlen=200)
+        self.digest = blake2b()  # of all that was ever noted
         self.steps = 0
         self.faults: Counter[str] = Counter()
         self.epochs: dict[str, int] = {}
@@ -126,9 +128,12 @@ class World:
         self._wake(host)
 
     def _wake(self, host: Host) -> None:
-        """A process that goes on finds answers and an overdue timer, in either order."""
+        """A process that goes on finds answers and an overdue timer, in either order; but its loop hears of deaths
+        before it looks at its timers, so that these come first."""
         if host.awake and self.rng.random() < 0.5:
-            host.inbox.appendleft(model.Ticked(self.reports(host)))
+            deaths = [event for event in host.inbox if isinstance(event, model.Exited)]
+            answers = [event for event in host.inbox if not isinstance(event, model.Exited)]
+            host.inbox = deque([*deaths, model.Ticked(self.reports(host)), *answers])
         self._deliver(host)
 
     def clone(self, host: Host) -> Host:
@@ -216,7 +221,9 @@ class World:
         self.at(self.now_ns + int((low_ms + (high_ms - low_ms) * self.rng.random()) * MS), action)
 
     def note(self, text: str) -> None:
-        self.history.append(f"{self.now_ns / SECOND:10.4f} {text}")
+        line = f"{self.now_ns / SECOND:10.4f} {text}"
+        self.digest.update(line.encode())
+        self.history.append(line)
 
     def report(self, what: str) -> str:
         lines = "\n".join(self.history)
@@ -297,8 +304,7 @@ class World:
                 self.children.soon(host, 1, 5, lambda: self.children.die_of(host, shard, epoch))
             case model.Stop(shard, epoch, reason):
                 self.note(f"{host.name} stops {shard} {epoch}: {reason}")
-                done = self.stop_ms
-                self.children.soon(host, done / 2, done, lambda: self.children.die_of(host, shard, epoch))
+                self.children.stop(host, shard, epoch)
             case model.Prove(member):
                 self.network.prove(host, member)
             case model.Exit(code, reason):
