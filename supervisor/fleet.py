@@ -44,11 +44,6 @@ class Fleet:
         """Free shards that nobody has room for."""
         return len(self.free - self.reserved.keys() - self.taken.keys())
 
-    @property
-    def unsettled(self) -> frozenset[str]:
-        """Shards without a live owner that stays: they come before any rebalancing."""
-        return frozenset(row.shard for row in self.rows if row.owner not in self.peers) | self.free
-
 
 def peers_of(state: State, members: list[Member]) -> dict[str, balance.Peer]:
     peers = {

@@ -88,22 +88,15 @@ def _difference(fleet: Fleet, owner: str, target: str) -> int:
 
 
 def ask(state: State, turn: Turn, fleet: Fleet) -> State:
-    """Ask for one shard, if we are under our share, ask for none by now, and nothing unowned is left for us."""
+    """Ask for one shard, if we are under our share and ask for none by now."""
     mine = owned(state)
     asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.values())
     if asking or mine >= min(fleet.share, state.rules.capacity):
-        return state
-    if any(_could_run(state, turn, name) for name in fleet.unsettled):
         return state
     if row := _choice(state, turn, fleet, mine):
         until_ns = turn.ns + state.rules.stop_ns + 4 * state.poll_ns
         state = state.with_shard(claim.want(state.shards[row.shard], turn, until_ns, asking=True))
     return state
-
-
-def _could_run(state: State, turn: Turn, name: str) -> bool:
-    shard = state.shards.get(name)
-    return shard is not None and shard.rule is not None and turn.ns >= shard.start_ns
 
 
 def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
@@ -115,8 +108,9 @@ def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
         if owner is None or owner == state.me or row.move or loads.get(owner, 0) - mine < WORTH_MIN:
             continue
         shard = state.shards.get(row.shard)
-        if shard and isinstance(shard.phase, Idle) and shard.kept != row.epoch and _could_run(state, turn, row.shard):
-            offers.setdefault(owner, []).append(row)
+        if shard is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch or turn.ns < shard.start_ns:
+            continue
+        offers.setdefault(owner, []).append(row)
     if not offers:
         return None
     owner = max(offers, key=lambda owner: (loads[owner], rank(state.me, owner)))
