@@ -152,7 +152,9 @@ def test_a_child_that_ends_already_is_not_stopped_again(found: str) -> None:
     assert heed(known, member(shards=ALL), row(0, ME, move=OTHER), row(1, ME, paused=True))[1] == []
 
 
-WISHES = st.sampled_from([None, ANYBODY, ME, OTHER, "nobody", "", of_peer(ME), of_peer(OTHER), of_peer(THIRD)])
+WISHES = st.sampled_from(
+    [None, ANYBODY, ME, OTHER, "nobody", "", of_peer(ME), of_peer(OTHER), of_peer(THIRD), of_peer(ANYBODY)]
+)
 
 
 @given(
