@@ -33,9 +33,13 @@ def disturb(world: World, fault: str) -> bool:
     elif fault in _ON_HOST:
         done = host is not None and _ON_HOST[fault](world, host, shard)
     else:
-        done = shard in world.store.leases and _ON_ROW[fault](world, shard)
+        done = disturb_row(world, shard, fault)
     world.faults[fault] += done
     return done
+
+
+def disturb_row(world: World, shard: str, fault: str) -> bool:
+    return shard in world.store.leases and _ON_ROW[fault](world, shard)
 
 
 # --- on the fleet -----------------------------------------------------------------------------------------

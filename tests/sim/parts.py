@@ -60,6 +60,15 @@ class Child:
     checkpoint: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """A crash in this step of a host's own, after so many of the step's effects; `then` comes at once."""
+
+    step: int
+    effects: int
+    then: Callable[[], object]
+
+
 @dataclass(slots=True, eq=False)
 class Host:
     """One incarnation of a supervisor on one machine."""
@@ -77,7 +86,7 @@ class Host:
     exit_code: int | None = None
     wake: int = 0
     steps: int = 0
-    doom: tuple[int, int] | None = None  # dies in this step of its own, after so many of the step's effects
+    doom: Doom | None = None
     weather: Weather | None = None  # this host's own, instead of the world's
     dead: frozenset[str] = frozenset()  # ids of earlier incarnations of which the machine's lock proves the death
     disturbed_ns: int = 0  # the last instant at which something unusual happened to it

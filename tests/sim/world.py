@@ -20,7 +20,7 @@ from supervisor.state import State, begin
 from tests.sim import laws
 from tests.sim.children import Children
 from tests.sim.network import Network
-from tests.sim.parts import CLEAR, Child, Host, Weather
+from tests.sim.parts import CLEAR, Child, Doom, Host, Weather
 from tests.sim.service import Service
 from tests.sim.store import ModelStore
 
@@ -90,9 +90,9 @@ class World:
         host.up = False
         self.children.die_all(host)
 
-    def doom(self, host: Host, steps: int, effects: int) -> None:
+    def doom(self, host: Host, steps: int, effects: int, then: Callable[[], object] = lambda: None) -> None:
         """Let it crash in the middle of one of its next steps (1: the next), when so many effects are carried out."""
-        host.doom = (host.steps + steps, effects)
+        host.doom = Doom(host.steps + steps, effects, then)
 
     def pause(self, host: Host) -> None:
         """SIGSTOP of a supervisor: its children go on until their kernel timers end them."""
@@ -245,18 +245,18 @@ class World:
             host.state, effects = leaseset.step(host.state, event, now)
             if host.state.stage != stage:
                 self.service.disturb_host(host)
-            if host.doom and host.doom[0] == host.steps:
-                self._perish(host, effects)
+            if host.doom and host.doom.step == host.steps:
+                self._perish(host, host.doom, effects)
                 return
             for effect in effects:
                 self._perform(host, effect)
         self._schedule_tick(host)
 
-    def _perish(self, host: Host, effects: model.Effects) -> None:
-        assert host.doom is not None
-        for effect in effects[: host.doom[1]]:
+    def _perish(self, host: Host, doom: Doom, effects: model.Effects) -> None:
+        for effect in effects[: doom.effects]:
             self._perform(host, effect)
         self.crash(host)
+        doom.then()
 
     def _schedule_tick(self, host: Host) -> None:
         if not host.running:
