@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from supervisor import rebalance
 from supervisor.fleet import Fleet, fleet_of
 from supervisor.model import SECOND, Apply, Effects, Log, Read, Stop
-from supervisor.phases import Held, Idle, Releasing, Shard, Wanted
+from supervisor.phases import Held, Idle, Releasing, Shard, Vacant, Wanted
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.state import State
 from supervisor.watch import live
 from supervisor.wishes import ANYBODY, BALANCED, MOVED, of_peer, parse
-from supervisor.writes import Wish
+from supervisor.writes import Release, Wish
 from tests.core import ME, OTHER, lease, member, mine, ns, only, saw, shard, snapshot, state, tenure, turn
 from tests.sim.parts import rules
 
@@ -146,6 +146,22 @@ def test_a_row_that_is_not_our_lease_moves_nothing(change: dict[str, object]) ->
     assert heed(holding(0, 1), member(shards=ALL), *rows)[1] == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"paused": True}, "paused"), ({"move": OTHER}, MOVED), ({"move": of_peer(OTHER)}, BALANCED)],
+)
+def test_a_lease_whose_child_waits_to_start_again_is_given_up_without_a_stop(
+    changes: dict[str, object], reason: str
+) -> None:
+    waiting = replace(shard(Vacant(tenure(), ns(99))), name="s/0")
+    known = holding(1, 2).with_shard(waiting)
+    known, out = heed(known, member(shards=ALL), *ours(0, **changes), *ours(1, 2))
+    assert isinstance(only(out, Apply).write, Release)
+    phase = known.shards["s/0"].phase
+    assert isinstance(phase, Releasing)
+    assert phase.reason == reason
+
+
 @pytest.mark.parametrize("found", ["stopping", "killing"])
 def test_a_child_that_ends_already_is_not_stopped_again(found: str) -> None:
     known = state(mine("s/0", stage=found), mine("s/1", stage=found), rules=TEN)
@@ -241,16 +257,6 @@ def test_nobody_asks_for_more_than_it_can_hold_or_its_share() -> None:
     assert asked(ask(holding(8, capacity=2), small, *rows, *ours(8))[0]) != []
 
 
-def test_nobody_asks_while_something_unowned_could_be_its_own() -> None:
-    rows = [row(index) for index in range(4)]
-    for unowned in (row(4, None), row(4, "dead:1:d"), row(4, None, move=OTHER)):
-        assert asked(ask(state(rules=TEN), member(shards=ALL), *rows, unowned)[0]) == []
-    elsewhere = lease(shard="far", owner=None)
-    assert asked(ask(state(rules=TEN), member(shards=(*ALL, "far")), *rows, elsewhere)[0]), "what we cannot run"
-    crashed = Shard("s/4", TEN.shards["s/4"], start_ns=ns(99))
-    assert asked(ask(state(crashed, rules=TEN), member(shards=ALL), *rows, row(4, None))[0]), "what crashes here"
-
-
 @pytest.mark.parametrize(
     "changes",
     [{"kept": 8}, {"start_ns": ns(99)}, {"phase": Wanted(ns(5), ns(3))}, {"phase": Releasing(tenure(), "x", ns(9))}],
@@ -303,9 +309,6 @@ def test_whatever_the_fleet_looks_like_an_ask_is_for_one_shard_that_may_be_asked
         assert odd[int(found.shard[2:])] == ""
         assert loads[found.owner] - len(held) >= rebalance.WORTH_MIN
         assert len(held) < capacity
-        assert not any(
-            each.owner is None and not each.paused and odd[int(each.shard[2:])] != "crashed" for each in rows
-        )
         again, out = ask(after, *members, *rows)
         assert (asked(again), out) == (names, []), "never a second one"
 
