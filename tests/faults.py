@@ -1,7 +1,7 @@
 """What the proxy in front of an engine can do wrong, one small class per fault, and canned answers.
 
-A fault picks requests by DynamoDB's name of the operation (empty: all) and, where given, by a predicate on the body;
-`act` then decides what happens to the exchange.
+A fault picks requests by DynamoDB's name of the operation (empty: all) and, where given, by a predicate on the body or
+by the session token that signed them; `act` then decides what happens to the exchange.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Seen:
     status: int | None = None
     answered_ns: int | None = None
     answer: bytes = b""
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,10 @@ class Pick:
 
     operation: str = ""
     when: Callable[[bytes], bool] = bool
+    token: str = ""
 
     def __call__(self, seen: Seen) -> bool:
-        return self.operation in ("", seen.operation) and self.when(seen.body)
+        return self.operation in ("", seen.operation) and self.token in ("", seen.token) and self.when(seen.body)
 
 
 class Fault(Protocol):
@@ -243,6 +245,12 @@ def access_denied(action: str) -> Answer:
 
 def expired_token() -> Answer:
     return error("ExpiredTokenException", "The security token included in the request is expired")
+
+
+def wrong_clock() -> Answer:
+    """What a host is told whose clock stepped by more than five minutes."""
+    message = "Signature expired: 20260101T000000Z is now earlier than 20260102T000000Z (20260102T000500Z - 5 min.)"
+    return error("InvalidSignatureException", message)
 
 
 def html() -> Answer:

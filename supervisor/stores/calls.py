@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from supervisor.stores import expressions
 from supervisor.stores.clients import Client, Clients
-from supervisor.stores.errors import EXISTING_TABLE, Failed, failed, failed_statement, no_answer
+from supervisor.stores.errors import EXISTING_TABLE, STALE_CREDENTIALS, Failed, failed, failed_statement, no_answer
 from supervisor.stores.location import DynamoLocation
 from supervisor.stores.statements import KEY, Change, Delete, Put
 
@@ -107,7 +107,10 @@ class Table:
         try:
             answer = call(self._clients.renewals if lane == "renewals" else self._clients.others)
         except Exception as error:  # botocore lets through whatever its libraries and a corrupted answer provoke
-            raise failed(error, operation) from None
+            failure = failed(error, operation)
+            if failure.code in STALE_CREDENTIALS:
+                self._clients.doubt_credentials()
+            raise failure from None
         if not isinstance(answer, Mapping):
             raise no_answer(operation)
         return answer

@@ -19,7 +19,6 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
 from supervisor.stores.credentials import AheadOfNeed
-from supervisor.stores.errors import NoCredentials
 from supervisor.stores.location import DynamoLocation
 
 _CONNECT_TIMEOUT_MAX_S = 1.0
@@ -65,6 +64,11 @@ class Clients:
     def others(self) -> Client:
         return self._get().others
 
+    def doubt_credentials(self) -> None:
+        """The service refused those that a call was signed with."""
+        if (built := self._built) is not None:
+            built.credentials.doubt()
+
     def close(self) -> None:
         built, self._built = self._built, None
         if built is not None:
@@ -81,10 +85,7 @@ class Clients:
             return self._built
 
     def _build(self) -> _Built:
-        source = self._resolver.load_credentials()
-        if source is None:
-            raise NoCredentials
-        credentials = AheadOfNeed(source)
+        credentials = AheadOfNeed(self._resolver.load_credentials)
         try:
             self._core.register_component("credential_provider", _Fixed(credentials))
             session = boto3.Session(botocore_session=self._core, region_name=self.region)

@@ -29,6 +29,8 @@ UNSUPPORTED = (
 )
 
 _EXPIRED = ("ExpiredTokenException", "ExpiredToken", "RequestExpired")
+_UNRECOGNIZED = ("UnrecognizedClientException", "InvalidClientTokenId")
+STALE_CREDENTIALS = (*_EXPIRED, *_UNRECOGNIZED)  # others may have been issued meanwhile
 _DENIED = ("AccessDeniedException", "AccessDenied")
 _THROTTLED = (
     "ProvisionedThroughputExceededException",
@@ -100,6 +102,8 @@ def _identifier(code: Any) -> str:
 def _cause(operation: str, code: str, message: str, where: str) -> str:
     if code in _EXPIRED:
         return f"{operation}: the AWS credentials have expired ({code})"
+    if code in _UNRECOGNIZED:
+        return f"{operation}: the AWS credentials are not recognized ({code})"
     late = "Signature expired" in message or "Signature not yet current" in message
     if code == "RequestTimeTooSkewed" or (code == "InvalidSignatureException" and late):
         return f"{operation}: the clock of this host is wrong ({code})"

@@ -88,7 +88,7 @@ class Fleet:
         shards = set(self.fenced + self.held)
 
         def renewed() -> bool:
-            seen = [renewed_ns(proxy.seen()[-200:]) for proxy in self.proxies.values()]
+            seen = [renewed_ns(proxy.seen()[-200:], self.attempt_s) for proxy in self.proxies.values()]
             return {shard for found in seen for shard, at_ns in found.items() if at_ns > now_ns} >= shards
 
         until(renewed, 2 * self.lease_s, 0.02)
@@ -169,7 +169,8 @@ def _against_deadlines(fleet: Fleet, owners: dict[int, Connection], deaths: Deat
     """How long before its deadline each fenced child died, in milliseconds."""
     found = []
     deadlines = {
-        name: deadlines_ns(proxy.seen(), fleet.lease_s, fleet.margin_s) for name, proxy in fleet.proxies.items()
+        name: deadlines_ns(proxy.seen(), fleet.lease_s, fleet.margin_s, fleet.attempt_s)
+        for name, proxy in fleet.proxies.items()
     }
     for pid, each in owners.items():
         if each.shard in fleet.fenced:

@@ -12,8 +12,11 @@ from supervisor.stores.credentials import AheadOfNeed
 from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied, Unknown
+from tests import faults
 from tests.contract.rows import TIMEOUT_S, create
 from tests.engines import Engine
+from tests.faults import Pick, Reply
+from tests.proxy import FaultProxy
 from tests.wait import until
 
 
@@ -44,7 +47,7 @@ def vault() -> Vault:
 
 @pytest.fixture
 def credentials(vault: Vault) -> Iterator[AheadOfNeed]:
-    kept = AheadOfNeed(vault, check_interval_s=0.001)
+    kept = AheadOfNeed(lambda: vault, check_interval_s=0.001, pause_s=0.001)
     yield kept
     kept.close()
     vault.open.set()
@@ -76,9 +79,53 @@ def test_a_source_that_fails_leaves_the_last_credentials_and_is_asked_again(
     until(lambda: credentials.get_frozen_credentials() > before, 5)
 
 
+def test_credentials_that_the_service_refused_are_looked_for_anew_at_once() -> None:
+    vaults = [Vault(), Vault()]
+    loaded: list[Vault] = []
+
+    def load() -> Vault:
+        loaded.append(vaults[min(len(loaded), 1)])
+        return loaded[-1]
+
+    credentials = AheadOfNeed(load, pause_s=0.001)
+    vaults[1].failing = True
+    credentials.doubt()
+    until(lambda: vaults[1].asked == 1, 5)
+    assert credentials.get_frozen_credentials() == 1, "the last ones are lost, and there are no others"
+    vaults[1].failing = False
+    credentials.doubt()
+    until(lambda: credentials.get_frozen_credentials() == 2, 5)
+    credentials.close()
+
+
+def test_a_store_whose_credentials_expired_goes_on_with_those_that_were_written_into_the_file_since(
+    ministack: Engine, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "credentials"
+    write_credentials(file, "old")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    with FaultProxy(ministack.port) as proxy:
+        store = open_store(proxy.url(table), tmp_path, TIMEOUT_S)
+        store.initialize()
+        proxy.fault = Reply(faults.expired_token(), Pick(token="old"))
+        expired = Unknown("UpdateItem: the AWS credentials have expired (ExpiredTokenException)")
+        assert store.apply(create("trades/0"), TIMEOUT_S) == expired
+        write_credentials(file, "new")
+        until(lambda: store.apply(create("trades/0"), TIMEOUT_S) != expired, 10, 0.1)
+        assert proxy.seen()[-1].token == "new"
+        store.close()
+
+
+def write_credentials(file: Path, token: str) -> None:
+    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_session_token": token}
+    file.write_text("\n".join(["[default]", *(f"{name} = {value}" for name, value in keys.items())]))
+
+
 def test_a_closed_holder_asks_no_more(vault: Vault) -> None:
     before = set(threading.enumerate())
-    credentials = AheadOfNeed(vault, check_interval_s=0.001)
+    credentials = AheadOfNeed(lambda: vault, check_interval_s=0.001, pause_s=0.001)
     (thread,) = set(threading.enumerate()) - before
     credentials.close()
     thread.join(5)
