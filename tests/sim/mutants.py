@@ -281,7 +281,7 @@ MUTANTS = (
     Mutant(
         "the clock of a missing row bridges an outage",
         "watch.py",
-        "bridged = watch.missing if now_ns - watch.seen_ns <= gap_max_ns else {}",
+        "bridged = {} if blind else watch.missing",
         "bridged = watch.missing",
         "missing_before_and_after_an_outage",
     ),
@@ -295,21 +295,21 @@ MUTANTS = (
     Mutant(
         "a restored free row is claimed at once",
         "watch.py",
-        "if row.owner is None and row.epoch >= seen:",
-        "if row.owner is None:",
+        "if (row.owner is None or row.owner in watch.dead) and row.epoch >= seen:",
+        "if row.owner is None or row.owner in watch.dead:",
         "restored_to_an_older_free_state",
     ),
     Mutant(
         "a lease is taken before it has expired",
         "watch.py",
-        "now_ns >= sighting.since_ns + duration_ns",
+        "now_ns >= max(sighting.since_ns + duration_ns, watch.grace_ns)",
         "now_ns >= sighting.since_ns + duration_ns // 2",
     ),
     Mutant(
         "a lease is taken although it was renewed",
         "watch.py",
-        "sighting.mark == row.triple and now_ns",
-        "now_ns",
+        "    if sighting is None or sighting.mark != row.triple:\n",
+        "    if sighting is None:\n",
         "renewed_at_the_last_moment",
     ),
     Mutant(
@@ -330,9 +330,9 @@ MUTANTS = (
     ),
     Mutant(
         "peers of a draining supervisor wait for the next snapshot",
-        "poll.py",
-        "leaving = {row.shard for row in others if row.owner in draining}",
-        "leaving: set[str] = set()",
+        "fleet.py",
+        "leaving = frozenset(row.shard for row in others if row.owner in draining)",
+        "leaving: frozenset[str] = frozenset()",
         "slow_to_stop",
     ),
     Mutant(
