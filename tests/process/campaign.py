@@ -30,7 +30,7 @@ from supervisor.demo.record import FeedRecord
 from tests.bench.fleet import AWS
 from tests.process.campaign_attack import Attack, Site
 from tests.process.campaign_report import tell
-from tests.process.campaign_schedule import DECKS, LOCKS, Planned, plan
+from tests.process.campaign_schedule import DECKS, Planned, plan
 from tests.process.campaign_sink import arrivals
 from tests.process.campaign_store import ground_of
 from tests.process.campaign_story import SECOND_NS, Story, Strike
@@ -198,11 +198,11 @@ def _story(
 
 
 def excused(busy: Sequence[Strike], strikes: Sequence[Strike]) -> Iterator[Strike]:
-    """The times at which the store could not be had, as far as they began under a lock of ours, or while a supervisor
-    was frozen, which may have been within a transaction."""
+    """The times at which the store could not be had, as far as they began about when a supervisor was frozen: it may
+    have been within a transaction. Nothing else excuses them, but for locks of ours, which are strikes themselves."""
     for each in busy:
         if any(
-            other.kind in (*LOCKS, "freeze", "freeze-host")
+            other.kind in ("freeze", "freeze-host")
             and other.began_ns <= each.began_ns + SECOND_NS
             and (other.ended_ns or each.began_ns) >= each.began_ns
             for other in strikes

@@ -165,18 +165,17 @@ def _recoveries(story: Story, outages: Iterable[tuple[str, Span]]) -> Iterator[R
     holes = {shard: list(_holes(story, shard)) for shard in story.shards}
     common = [((each.began_ns, _end(story, each)), each.kind) for each in story.strikes if _hits_all(each)]
     for shard, outage in outages:
-        near = [(span, kind) for span, kind in holes[shard] if span[0] <= outage[1] and span[1] >= outage[0]]
-        cuts = [span for span, _ in near]
+        cuts = [span for span, _ in holes[shard] if span[0] <= outage[1] and span[1] >= outage[0]]
         runs = [run for able in ables for run in without(list(_within(able, outage)), cuts)]
         if runs:
             start_ns, end_ns = max(runs, key=lambda run: run[1] - run[0])
-            cause = _cause([*near, *common], outage[0], start_ns)
+            cause = _cause([*holes[shard], *common], outage[0] - story.lease_ns, start_ns)
             yield Recovery(shard, *outage, start_ns, (end_ns - start_ns) / SECOND_NS, cause)
 
 
-def _cause(faults: Iterable[tuple[Span, str]], down_ns: int, start_ns: int) -> str:
-    """The kind of the fault that began or ended last, in the outage and before its clock started."""
-    instants = ((at_ns, kind) for span, kind in faults for at_ns in span if down_ns <= at_ns <= start_ns)
+def _cause(faults: Iterable[tuple[Span, str]], since_ns: int, start_ns: int) -> str:
+    """The kind of the fault that began or ended last before the clock started; a lease outlives a fault by so long."""
+    instants = ((at_ns, kind) for span, kind in faults for at_ns in span if since_ns <= at_ns <= start_ns)
     return max(instants, default=(0, "none"))[1]
 
 

@@ -46,7 +46,7 @@ NETWORK = {
     "cut-answers": 1,
     "trickle": 1,
 }
-LOCKS = {"lock-all": 5, "lock-writers": 3, "lock-by-reader": 3}
+LOCKS = {"lock-all": 3, "lock-writers": 2, "lock-by-reader": 2}
 DECKS = {"sqlite": PROCESSES | ROWS | LOCKS, "ministack": PROCESSES | ROWS | NETWORK}
 
 
