@@ -223,7 +223,7 @@ def asked(known: State) -> list[str]:
 
 def test_a_member_under_its_share_asks_the_most_loaded_one_for_its_youngest_lease() -> None:
     rows = [
-        *(row(index, OTHER, beat=9 - index) for index in range(4)),
+        *(row(index, OTHER, beat=9 - index, epoch=8 + index) for index in range(4)),
         *(row(index, THIRD, beat=0) for index in range(4, 7)),
     ]
     known, out = ask(state(rules=TEN), member(shards=ALL), member(THIRD, shards=ALL), *rows)
