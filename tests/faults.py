@@ -74,6 +74,10 @@ class Pick:
         return self.operation in ("", seen.operation) and self.token in ("", seen.token) and self.when(seen.body)
 
 
+# In batches, and alone: an update of a range of beats that leaves the history as it is.
+RENEWALS = Pick(when=lambda body: b'"Statements"' in body or (b"BETWEEN" in body and b'"history"' not in body))
+
+
 class Fault(Protocol):
     @property
     def pick(self) -> Pick: ...

@@ -10,13 +10,15 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from supervisor.demo.feed_process import FeedProcess
 from supervisor.stores.location import open_store
 from tests.engines import Engine
-from tests.process.host import Deaths, Host, streaming
+from tests.faults import RENEWALS, EatAnswers
+from tests.process.host import Deaths, Host, streaming, wait_streaming
 from tests.process.promises import deadlines_ns, renewed_ns
 from tests.process.troubles import ALL, Trouble, troubles
 from tests.proxy import FaultProxy
@@ -160,3 +162,22 @@ def test_all_stream_again_soon_after_an_outage_without_a_restart(ordeals: dict[s
     assert ordeal.back_s < ordeal.trouble.back_s
     assert len(ordeal.host.log("supervisor.started")) == 1
     assert ordeal.code == 0, "a lease could not be released"
+
+
+def test_a_thousand_lost_answers_to_renewals_that_were_applied_kill_nobody(ministack: Engine, tmp_path: Path) -> None:
+    with FaultProxy(ministack.port) as proxy, FeedProcess(tmp_path / "feed.jsonl", rate=1) as feed:
+        store = proxy.url("outages-thousand")
+        open_store(ministack.url("outages-thousand"), tmp_path, ATTEMPT_S).initialize()
+        with Host(tmp_path / "a", store, feed.url("a"), shards=50) as host:
+            wait_streaming(feed, host.shards, timeout_s=30)
+            deaths = Deaths(host.child_pids().values())
+            proxy.fault = EatAnswers(RENEWALS)
+            began = proxy.count()
+            eaten = lambda: [each for each in proxy.seen()[began:] if RENEWALS(each)]  # noqa: E731
+            until(lambda: len(eaten()) >= 1000 or deaths.at_ns, 60, 0.1)
+            assert not [each for each in eaten() if each.status], "an answer came through"
+            assert not deaths.at_ns
+            proxy.fault = None
+            assert host.stop() == 0
+        assert {each.code for each in feed.connections()} == {1001}
+        assert len(feed.connections()) == len(host.shards)

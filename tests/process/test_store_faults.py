@@ -19,7 +19,7 @@ from supervisor.demo.feed_process import FeedProcess
 from supervisor.lanes import STUCK_MAX_PER_THREAD
 from tests import faults
 from tests.engines import Engine
-from tests.faults import CutBody, Duplicate, EatAnswers, Fault, Hang, HoldRequests, Pick, Reply, TrickleBody
+from tests.faults import RENEWALS, CutBody, Duplicate, EatAnswers, Fault, Hang, HoldRequests, Pick, Reply, TrickleBody
 from tests.process.hand import DynamoHand
 from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
 from tests.proxy import FaultProxy
@@ -116,10 +116,6 @@ def undisturbed(site: Site, seconds: float, shards: Sequence[str], more: Callabl
 def of(shard: str) -> Pick:
     """Every write and read of one row, also in a batch with others."""
     return Pick(when=lambda body: json.dumps(shard).encode() in body)
-
-
-# In batches, and alone: an update of a range of beats that leaves the history as it is.
-RENEWALS = Pick(when=lambda body: b'"Statements"' in body or (b"BETWEEN" in body and b'"history"' not in body))
 
 
 def test_a_child_has_no_socket_to_the_store_and_no_boto3(settled: Site) -> None:
