@@ -99,6 +99,8 @@ def _advance(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
     assert isinstance(phase, Held | Vacant | Releasing)
     if not isinstance(phase, Held):
         return replace(shard, phase=replace(phase, tenure=tenure))
+    if tenure is phase.tenure:
+        return shard
     newer = tenure.applied.sent_ns > phase.tenure.applied.sent_ns
     deadline_ns = max(phase.deadline_ns, deadline_of(tenure, turn))
     if deadline_ns > phase.deadline_ns and phase.stage != "killing":

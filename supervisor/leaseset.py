@@ -16,6 +16,7 @@ from dataclasses import replace
 from supervisor import claim, drain, exits, lease, poll
 from supervisor.fleet import target_of
 from supervisor.model import (
+    MS,
     Answered,
     Apply,
     Effects,
@@ -56,6 +57,9 @@ from supervisor.writes import (
     Wish,
     Write,
 )
+
+
+JUST_ANSWERED_NS = 100 * MS  # within it another answer is no news
 
 
 def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
@@ -279,6 +283,8 @@ def _proves_an_answer(event: Event) -> bool:
 
 def _reach(state: State, turn: Turn) -> State:
     """The store answers. After a silence nothing waits for its next try, so that all stream again at once."""
+    if state.reachable and turn.ns - state.answered_ns < JUST_ANSWERED_NS:
+        return state
     if not state.reachable:
         turn.out.append(Log("info", "store.reachable"))
     if state.silent(turn.ns):

@@ -88,21 +88,21 @@ def _count_homeless(state: State, turn: Turn, fleet: Fleet) -> State:
         turn.out.append(Log("warning", "shard.homeless", reason=reason))
     elif state.homeless and not fleet.homeless:
         turn.out.append(Log("info", "shard.homeless", reason="there is room for every shard again"))
-    return replace(state, homeless=fleet.homeless)
+    return replace(state, homeless=fleet.homeless) if fleet.homeless != state.homeless else state
 
 
 def _create(state: State, turn: Turn) -> State:
     """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
     what any deleted row can have reached: no shard changes hands once a second for long."""
-    shards = dict(state.shards)
+    created: dict[str, Shard] = {}
     at_once = state.polls == 1 and state.empty_ns is not None and turn.ns <= state.empty_ns + state.gap_max_ns
     for name, shard in state.shards.items():
         if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns, at_once):
             epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
             nonce = turn.now.nonce(f"create {name}")
             turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
-            shards[name] = replace(shard, tried=epoch)
-    return replace(state, shards=shards)
+            created[name] = replace(shard, tried=epoch)
+    return replace(state, shards={**state.shards, **created}) if created else state
 
 
 # --- claiming ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor.stores.dynamodb import DynamoStore
 from supervisor.stores.interface import Unavailable, Unfit
-from supervisor.stores.location import open_store, parse
+from supervisor.stores.location import DynamoLocation, open_store, parse
 from supervisor.writes import PutMember
 from tests import faults
 from tests.contract.rows import CALL_TIMEOUT_S, ME, member, raw_client
@@ -176,3 +176,15 @@ def test_an_engine_without_deletion_protection_gets_a_table_without(
     store = open_store(proxy.url(table), tmp_path, CALL_TIMEOUT_S)
     assert store.initialize().endswith("was created")
     store.close()
+
+
+def test_no_row_ever_goes_by_itself(ministack: Engine, table: str) -> None:
+    """The table has no time to live, so that nobody waits for rows to be deleted, days late, or loses one."""
+    url = ministack.url(table)
+    store = open_store(url, Path("/"), CALL_TIMEOUT_S)
+    store.initialize()
+    store.close()
+    location = parse(url, Path("/"))
+    assert isinstance(location, DynamoLocation)
+    shown = raw_client(location).describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    assert shown["TimeToLiveStatus"] == "DISABLED"

@@ -168,6 +168,24 @@ def test_a_deleted_row_kills_its_child_and_is_served_again_under_a_higher_epoch(
     assert world.store.leases["s/0"].epoch > before
 
 
+@pytest.mark.parametrize("days", [-1, 1, 400])
+def test_steps_of_the_wall_clock_change_no_decision(days: int) -> None:
+    world = settled(World(21, 3, rules(6)))
+    starts = len(world.starts)
+    for _ in range(4):
+        world.wall_ms += days * 86_400_000
+        world.run(10)
+        world.wall_ms -= days * 86_400_000
+        world.run(10)
+    world.wall_ms += days * 86_400_000
+    assert not world.kills, world.report("a child was killed")
+    assert len(world.starts) == starts, world.report("a shard moved")
+    world.crash(world.hosts[0])
+    died_ns = world.now_ns
+    settled(world, 11.5)
+    assert world.now_ns - died_ns > 6 * SECOND, world.report("taken before it had expired")
+
+
 def test_a_failed_snapshot_starts_no_expiry_clock_and_triggers_no_claim() -> None:
     world = settled(World(15, 2, rules(4)))
     starts = len(world.starts)
