@@ -236,10 +236,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     os.environ.update(AWS)
     signal.signal(signal.SIGTERM, _interrupt)
-    folder = Path(tempfile.mkdtemp(prefix=f"campaign-{options.store}-{options.seed}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"campaign-{options.seed}-"))
     (folder / "schedule.txt").write_text("\n".join(map(str, schedule(options))) + "\n")
     print(f"its schedule and all that follows: {folder}", flush=True)
-    well = tell(options.store, run(options, folder, say=True), folder)
+    try:
+        story = run(options, folder, say=True)
+    except KeyboardInterrupt:
+        print("interrupted; every process was ended, and nothing is judged")
+        return 130
+    well = tell(options.store, story, folder)
     if well and not keep:
         shutil.rmtree(folder)
     return 0 if well else 1

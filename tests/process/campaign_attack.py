@@ -21,7 +21,7 @@ import psutil
 from tests.process.campaign_schedule import DOWN, Planned
 from tests.process.campaign_store import Ground
 from tests.process.campaign_story import SECOND_NS, Life, Strike
-from tests.process.campaign_victims import frozen, killed, titled
+from tests.process.campaign_victims import frozen, killed, living, titled
 from tests.process.host import Host, alive
 from tests.wait import until
 from workers.kernel import boottime_ns
@@ -238,12 +238,12 @@ class Attack:
     def _freeze(self, kind: str, site: Site) -> _Blow | None:
         if site.life is None or self._is_on(("freeze", "freeze-host", "freeze-server", "kill"), site.name):
             return None
-        parent = psutil.Process(site.host.pid)
+        parent, tree = living(site.host.pid), site.host.tree()
         victims = {
-            "freeze": lambda: [parent],
-            "freeze-host": lambda: [parent, *site.host.tree()],
-            "freeze-server": lambda: titled(site.host.tree(), "tenured: fork server"),
-        }[kind]()
+            "freeze": parent,
+            "freeze-host": [*parent, *tree],
+            "freeze-server": titled(tree, "tenured: fork server"),
+        }[kind]
         return _Blow(*stopped, supervisor=site.name) if (stopped := frozen(victims)) else None
 
     def _kill_server(self, site: Site) -> _Blow | None:

@@ -8,6 +8,14 @@ from collections.abc import Callable, Iterable
 import psutil
 
 
+def living(pid: int) -> list[psutil.Process]:
+    """The process of a pid, or none."""
+    try:
+        return [psutil.Process(pid)]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def titled(processes: Iterable[psutil.Process], title: str) -> list[psutil.Process]:
     found = []
     for process in processes:
@@ -18,12 +26,13 @@ def titled(processes: Iterable[psutil.Process], title: str) -> list[psutil.Proce
 
 
 def killed(processes: Iterable[psutil.Process]) -> bool:
-    killed = False
+    """Whether there was one to kill."""
+    found = False
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-            killed = True
-    return killed
+            found = True
+    return found
 
 
 def frozen(processes: Iterable[psutil.Process]) -> tuple[Callable[[], None], list[psutil.Process]] | None:
