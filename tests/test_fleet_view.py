@@ -87,7 +87,6 @@ def test_what_a_draining_member_owns_is_looked_after_before_it_is_free() -> None
     fleet = seen(state(), member(state="draining"), row(0), row(1))
     assert (fleet.leaving, fleet.free, fleet.loads) == ({"s/0", "s/1"}, frozenset(), {ME: 0})
     assert fleet.taken == {"s/0": ME, "s/1": ME}
-    assert fleet.unsettled == {"s/0", "s/1"}
     assert fleet.homeless == 0
 
 
@@ -97,9 +96,9 @@ def test_what_has_run_out_is_free_and_no_load_of_its_owner() -> None:
     assert (fleet.free, fleet.loads[OTHER]) == ({"s/0"}, 1)
 
 
-def test_an_owner_that_is_not_seen_live_leaves_its_shards_unsettled_though_they_cannot_be_claimed_yet() -> None:
+def test_the_shards_of_an_owner_that_is_not_seen_live_are_given_to_nobody_before_they_run_out() -> None:
     fleet = seen(state(), member(), row(0), row(1, THIRD))
-    assert (fleet.unsettled, fleet.free) == ({"s/1"}, frozenset())
+    assert (fleet.taken, fleet.free, fleet.leaving, fleet.homeless) == ({}, frozenset(), frozenset(), 0)
 
 
 def test_free_shards_that_everybody_is_too_full_for_are_homeless() -> None:
