@@ -147,14 +147,6 @@ def test_without_a_proof_that_the_last_incarnation_is_dead_its_leases_are_waited
             assert bool(host.log("config.warning")) is (host.folder.name == "scribble")
 
 
-def put_nothing_readable(path: Path) -> None:
-    path.mkdir()
-
-
-def put_pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
 def put_numbers(path: Path) -> None:
     path.write_text(json.dumps({"boot_id": "x", "device": 1, "inode": 1, "ids": [1, 2]}))
 
@@ -171,9 +163,9 @@ def prevent_writing(path: Path) -> None:
 def test_a_record_that_cannot_be_read_or_written_is_told_and_prevents_no_start(
     tmp_path: Path, feed: FeedProcess
 ) -> None:
-    puts = {
-        "folder": put_nothing_readable,
-        "pipe": put_pipe,
+    puts: dict[str, Callable[[Path], None]] = {
+        "folder": Path.mkdir,
+        "pipe": os.mkfifo,
         "numbers": put_numbers,
         "megabytes": put_megabytes,
         "unwritable": prevent_writing,
