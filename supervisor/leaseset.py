@@ -58,7 +58,6 @@ from supervisor.writes import (
     Write,
 )
 
-
 JUST_ANSWERED_NS = 100 * MS  # within it another answer is no news
 
 

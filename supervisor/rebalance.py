@@ -42,7 +42,10 @@ def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: i
         if row.paused:
             state = state.with_shard(_give(shard, turn, "paused"))
         elif row.move:
+            before = state
             state = _heed_move(state, turn, fleet, shard, row)
+            if state is not before and (target := wishes.parse(row.move).target):
+                fleet = replace(fleet, loads={**fleet.loads, target: fleet.loads.get(target, 0) + 1})
     return state
 
 
@@ -100,8 +103,10 @@ def ask(state: State, turn: Turn, fleet: Fleet) -> State:
 
 
 def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
-    """The youngest lease of the most loaded owner that has one for us."""
+    """The youngest lease of the most loaded owner that has one for us. What a poorer peer could have is left to it: from
+    us it would have to move on."""
     loads = _loads_to_come(fleet)
+    poorer = [peer for peer in fleet.peers if loads[peer] < mine and peer != state.me and fleet.has_room(peer)]
     offers: dict[str, list[Lease]] = {}
     for row in fleet.rows:
         owner = row.owner
@@ -110,7 +115,8 @@ def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
         shard = state.shards.get(row.shard)
         if shard is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch or turn.ns < shard.start_ns:
             continue
-        offers.setdefault(owner, []).append(row)
+        if not any(row.shard in fleet.peers[peer].shards for peer in poorer):
+            offers.setdefault(owner, []).append(row)
     if not offers:
         return None
     owner = max(offers, key=lambda owner: (loads[owner], rank(state.me, owner)))

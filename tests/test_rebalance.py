@@ -207,6 +207,13 @@ def test_each_wish_that_is_looked_at_is_granted_or_taken_back_unless_a_peers_mov
             assert balanced == 1
 
 
+def test_a_target_with_room_for_one_is_given_one() -> None:
+    rows = ours(0, 1, 2, move=OTHER)
+    known, out = heed(holding(0, 1, 2), member(shards=ALL, capacity=1), *rows)
+    assert [stage(known, index) for index in range(3)] == ["stopping", "running", "running"]
+    assert [effect.write.shard for effect in out if isinstance(effect, Apply)] == ["s/1", "s/2"]
+
+
 # --- who asks ---------------------------------------------------------------------------------------------
 
 
@@ -248,6 +255,14 @@ def test_what_is_asked_for_by_others_counts_as_moved() -> None:
     members = [member(shards=ALL), member(THIRD, shards=ALL)]
     assert asked(ask(state(rules=TEN), *members, *rows)[0]) == []
     assert asked(ask(state(rules=TEN), *members, *rows, row(3), row(4))[0])
+
+
+def test_what_a_poorer_peer_could_have_is_left_to_it() -> None:
+    rows = [*(row(index) for index in range(5)), *ours(8, 9)]
+    poorer = member(THIRD, shards=("s/0-3",))
+    assert asked(ask(holding(8, 9), member(shards=ALL), poorer, *rows)[0]) == ["s/4"]
+    full = member(THIRD, shards=("s/0-4",), capacity=0)
+    assert asked(ask(holding(8, 9), member(shards=ALL), full, *rows)[0])
 
 
 def test_nobody_asks_for_more_than_it_can_hold_or_its_share() -> None:
@@ -388,7 +403,7 @@ def test_when_the_poorest_asks_first_equals_end_within_one_of_each_other_by_the_
 
 
 @given(LOADS)
-def test_when_all_ask_at_once_equals_end_within_one_of_each_other_and_no_wish_stays(loads: list[int]) -> None:
+def test_when_all_ask_at_once_equals_end_within_one_of_each_other_and_no_shard_moves_twice(loads: list[int]) -> None:
     fleet = Equals(loads)
     for _ in range(4 * sum(loads)):
         if not [name for name in fleet.names if fleet.ask(name)]:
@@ -397,3 +412,4 @@ def test_when_all_ask_at_once_equals_end_within_one_of_each_other_and_no_wish_st
             fleet.heed(name)
     assert max(fleet.loads) - min(fleet.loads) < rebalance.WORTH_MIN
     assert not any(each.move for each in fleet.rows.values())
+    assert all(count == 1 for count in fleet.moves.values()), f"moved twice: {fleet.moves}"
