@@ -17,6 +17,7 @@ import os
 import random
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,7 +84,8 @@ def draw_rules(dice: random.Random) -> tuple[int, Rules]:
     capacity = dice.choice((1000, 1000, shards))
     window_ns = dice.choice((30, 300)) * SECOND
     hang_ns = dice.choice((5, 30)) * SECOND
-    return hosts, rules(shards, capacity=capacity, crash_window_ns=window_ns, hang_ns=hang_ns)
+    policy = dice.choice(("fence", "fence", "fence", "hold"))
+    return hosts, rules(shards, policy, capacity=capacity, crash_window_ns=window_ns, hang_ns=hang_ns)
 
 
 def attack(world: World) -> None:
@@ -110,10 +112,10 @@ def run_world(seed: int) -> Tally:
     tally = Tally(worlds=1, seed=seed)
     try:
         attack(world)
-    except AssertionError as error:
-        # The core's own assertions say nothing of the world.
-        text = str(error)
-        tally.violation = text if f"seed {seed}" in text else world.report(text)
+    except Exception as error:
+        # What the core itself raises says nothing of the world.
+        told = f"(seed {seed}, " in str(error)
+        tally.violation = str(error) if told else world.report(traceback.format_exc(limit=-2))
     tally.steps, tally.starts, tally.virtual_ns = world.steps, len(world.starts), world.now_ns
     tally.faults, tally.messages, service = world.faults, world.network.faults, world.service
     tally.worst_ns, tally.worst_missing_ns = service.worst_ns, service.worst_missing_ns

@@ -209,6 +209,7 @@ def _change_row(world: World, shard: str, what: str, **changes: object) -> bool:
 
 def _steal_row(world: World, shard: str) -> bool:
     epoch = world.store.leases[shard].epoch + 1
+    world.changed_ns[shard] = world.now_ns
     return _change_row(world, shard, "steals", owner="thief:1:00", epoch=epoch, beat=0, nonce="x")
 
 
@@ -235,6 +236,7 @@ def _wish(world: World, shard: str) -> bool:
         return False
     world.note(f"somebody wishes {shard} to move to {move}")
     world.store.apply(Wish(shard, row.owner, row.epoch, None, move))
+    world.service.wishes.written(shard)
     return True
 
 

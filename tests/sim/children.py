@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from supervisor import model
-from supervisor.model import Report
+from supervisor.model import MS, Report
 from tests.sim import laws
 from tests.sim.parts import Child, Host
 
@@ -57,10 +57,11 @@ class Children:
     def extend(self, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
         child = host.children.get(shard)
         if child and child.epoch == epoch:
-            laws.deadline_set(self._world, host, shard, epoch, deadline_ns)
+            child.held = laws.deadline_set(self._world, host, shard, epoch, deadline_ns)
             assert deadline_ns >= child.deadline_ns, self._world.report("a deadline moves back")
             child.deadline_ns = deadline_ns
             laws.shard_moved(self._world, shard)
+            self._world.service.gained(shard)
 
     def stop(self, host: Host, shard: str, epoch: int) -> None:
         child = host.children.get(shard)
@@ -97,6 +98,9 @@ class Children:
             self._world.kills.append((self._world.now_ns, host.name, child.shard, child.epoch, "timer"))
             self._world.note(f"{host.name} timer ends {child.shard} {child.epoch}")
             self.die(host, child)
+        else:
+            late_ms = laws.LATE_NS / MS
+            self._world.after(late_ms, late_ms, lambda: laws.deadline_passed(self._world, host, child))
 
     def die_of(self, host: Host, shard: str, epoch: int) -> None:
         child = host.children.get(shard)

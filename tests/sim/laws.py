@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from supervisor import model
-from supervisor.model import SECOND
+from supervisor.model import MS, SECOND
 from supervisor.phases import Dying
 from supervisor.records import Lease
 from supervisor.writes import Claim, Release, Renew, Write
@@ -19,6 +19,9 @@ from tests.sim.parts import Child, Host
 
 if TYPE_CHECKING:
     from tests.sim.world import World
+
+ROUNDING_NS = 1000
+LATE_NS = 20 * MS  # from a deadline to a kill's effect
 
 
 # --- writes -----------------------------------------------------------------------------------------------
@@ -58,13 +61,25 @@ def row_changed(world: World, host: Host, write: Write, before: Lease | None, af
     assert before is not None
     if isinstance(write, Claim):
         assert after.epoch > before.epoch, world.report("a claim does not raise the epoch")
+        _lease_taken(world, host, before)
         world.claimed[write.shard, write.epoch] = host
+    world.changed_ns[after.shard] = world.now_ns
     last_words = None
     if isinstance(write, Release) or (isinstance(write, Claim) and write.keep_move):
         last_words = host.last_words.get((after.shard, before.epoch))
     known = [_token(text) for text in (before.checkpoint, last_words) if text]
     assert all(_token(after.checkpoint) >= token for token in known), world.report(
         f"the checkpoint of {after.shard} moves back from {max(known)} to {after.checkpoint}"
+    )
+
+
+def _lease_taken(world: World, host: Host, before: Lease) -> None:
+    """By somebody else only after it has run out on his clock, unless it is free or its owner is proven dead."""
+    if before.owner is None or before.owner == host.state.me or before.owner in host.dead:
+        return
+    still_ns = (world.now_ns - world.changed_ns.get(before.shard, 0)) * host.rate
+    assert still_ns > before.duration_ms * MS - ROUNDING_NS, world.report(
+        f"{host.name} takes {before.shard} {before.epoch} from {before.owner} after {still_ns / SECOND:.2f} s"
     )
 
 
@@ -87,13 +102,21 @@ def child_started(world: World, host: Host, shard: str, epoch: int, deadline_ns:
     world.epochs[shard] = epoch
 
 
-def deadline_set(world: World, host: Host, shard: str, epoch: int, deadline_ns: int) -> None:
-    """A deadline counts from the sending of a write that was applied; only `hold` may go beyond."""
+def deadline_set(world: World, host: Host, shard: str, epoch: int, deadline_ns: int) -> bool:
+    """A deadline counts from the sending of a write that was applied; only `hold` may go beyond, which is returned."""
     latest_ns = host.proofs[shard, epoch] + world.rules.duration_ns - world.rules.margin_ns
-    held = world.rules.shards[shard].policy == "hold"
-    assert deadline_ns <= latest_ns or held, world.report(
+    beyond = deadline_ns > latest_ns
+    assert not beyond or world.rules.shards[shard].policy == "hold", world.report(
         f"the deadline of {shard} {epoch} is {(deadline_ns - latest_ns) / SECOND} s too late"
     )
+    return beyond
+
+
+def deadline_passed(world: World, host: Host, child: Child) -> None:
+    """Without kernel timers it is the supervisor that ends its child in time, if it is awake."""
+    idle = not host.awake or host.disturbed_ns + LATE_NS > world.now_ns
+    gone = host.children.get(child.shard) is not child or host.clock(world.now_ns - LATE_NS) < child.deadline_ns
+    assert idle or gone, world.report(f"{child.shard} {child.epoch} outlives its deadline")
 
 
 def child_killed(world: World, host: Host, kill: model.Kill) -> None:
@@ -117,9 +140,7 @@ def _was_spoiled(world: World, host: Host, shard: str) -> bool:
 
 def shard_moved(world: World, shard: str) -> None:
     """At most one child of a shard can deliver, and none with an epoch below one that already has."""
-    live = world.children.live(shard)
-    if not live:
-        return
+    live = [(host, child) for host, child in world.children.live(shard) if not child.held]
     if len(live) > 1 and not _may_be_twins(world, live):
         raise AssertionError(world.report(f"{shard} has {len(live)} children that can deliver"))
     for _, child in live:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from supervisor import model
 from supervisor.model import MS
 from supervisor.records import Lease, Member
-from supervisor.writes import Applied, Claim, Create, Outcome, Release, Renew, Unknown, Write
+from supervisor.writes import Applied, Claim, Create, Outcome, Release, Renew, Unknown, Wish, Write
 from tests.sim import laws
 from tests.sim.parts import CLEAR, Answer, Host
 
@@ -116,6 +116,8 @@ class Network:
     def _applied(self, host: Host, write: Write, before: Lease | None, sent_ns: int) -> None:
         if isinstance(write, Claim | Release | Renew):
             laws.row_changed(self._world, host, write, before, self._world.store.leases[write.shard])
+        if isinstance(write, Wish):
+            self._world.service.wishes.written(write.shard)
         if isinstance(write, Claim | Renew):
             key = (write.shard, write.epoch)
             host.proofs[key] = max(sent_ns, host.proofs.get(key, sent_ns))

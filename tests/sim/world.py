@@ -47,6 +47,7 @@ class World:
         self.starts: list[tuple[int, str, str, int]] = []
         self.kills: list[tuple[int, str, str, int, str]] = []
         self.logs: list[tuple[int, str, model.Log]] = []
+        self.changed_ns: dict[str, int] = {}  # when owner, epoch or beat of a row changed last
         self.claimed: dict[tuple[str, int], Host] = {}  # whose claim made each epoch
         self.twins_until_ns = 0  # until then two copies of one supervisor may not know of each other
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
