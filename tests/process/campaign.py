@@ -29,8 +29,9 @@ from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import FeedRecord
 from tests.bench.fleet import AWS
 from tests.process.campaign_attack import Attack, Site
+from tests.process.campaign_judge import without
 from tests.process.campaign_report import tell
-from tests.process.campaign_schedule import DECKS, Planned, plan
+from tests.process.campaign_schedule import DECKS, LOCKS, Planned, plan
 from tests.process.campaign_sink import arrivals
 from tests.process.campaign_store import ground_of
 from tests.process.campaign_story import SECOND_NS, Story, Strike
@@ -198,16 +199,13 @@ def _story(
 
 
 def excused(busy: Sequence[Strike], strikes: Sequence[Strike]) -> Iterator[Strike]:
-    """The times at which the store could not be had, as far as they began about when a supervisor was frozen: it may
-    have been within a transaction. Nothing else excuses them, but for locks of ours, which are strikes themselves."""
-    for each in busy:
-        if any(
-            other.kind in ("freeze", "freeze-host")
-            and other.began_ns <= each.began_ns + SECOND_NS
-            and (other.ended_ns or each.began_ns) >= each.began_ns
-            for other in strikes
-        ):
-            yield each
+    """When the store could not be had although no lock of ours was on it, as far as that began about when a supervisor
+    was frozen, which may have been within a transaction. Nothing else excuses it."""
+    locks = [(each.began_ns, each.ended_ns or each.began_ns) for each in strikes if each.kind in LOCKS]
+    freezes = [each for each in strikes if each.kind in ("freeze", "freeze-host")]
+    for began_ns, ended_ns in without([(each.began_ns, each.ended_ns or each.began_ns) for each in busy], locks):
+        if any(each.began_ns <= began_ns + SECOND_NS and (each.ended_ns or ended_ns) >= began_ns for each in freezes):
+            yield Strike("stuck-store", began_ns, ended_ns)
 
 
 # --- the command ------------------------------------------------------------------------------------------

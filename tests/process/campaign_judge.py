@@ -12,14 +12,16 @@
 delivered them. Within it the clock runs while all of this holds, and starts anew at zero when it holds again:
 
 - some one supervisor is *able*: it runs, for at least `START_UP_NS`, and neither it nor its way to the store is struck;
-- the shard itself is not struck: its row is not garbled, its child not frozen, and its row does not name a supervisor
-  that keeps renewing although its fork server is frozen (the start budget bounds that, not the lease);
+- the shard itself is not struck: its row is not garbled and not missing, its child not frozen, and its row does not
+  name a supervisor that keeps renewing while its fork server is frozen (the start budget bounds that, not the lease);
 - the lease does not come to stand in the name of a struck supervisor: neither is its able owner struck (the clock
   starts at that instant: a kill of the owner is the common case), nor does a supervisor claim it that is struck.
 
 An outage gives one recovery: the longest run of that clock for any one supervisor, also where a new fault cut it short
 before the shard streamed. Outages in which it never ran give none, and neither do shards that were not touched. A pause
-without any fault, such as a planned move, is counted from its first instant.
+without any fault, such as a planned move, is counted from its first instant. How long a deleted row is missing is
+counted apart, by the longest time for which some one supervisor was able meanwhile: whoever makes it again must have
+seen it missing for a lease duration, since it may have a live child.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ class Judgement:
     violations: tuple[Violation, ...]
     recoveries: tuple[Recovery, ...]
     outages: int
+    missing_s: tuple[float, ...] = ()  # for each time at which a row was missing
 
     def count(self, rule: str) -> int:
         return sum(each.rule == rule for each in self.violations)
@@ -92,7 +95,12 @@ def judge(story: Story) -> Judgement:
         if each.took_s > slow_s
     )
     trouble = (Violation("trouble", "", story.ended_ns, text, story.ended_ns) for text in story.troubles)
-    return Judgement((*_seen_by_the_feed(story), *_seen_in_sinks(story), *slow, *trouble), recoveries, len(outages))
+    return Judgement(
+        (*_seen_by_the_feed(story), *_seen_in_sinks(story), *slow, *trouble),
+        recoveries,
+        len(outages),
+        tuple(_missing(story)),
+    )
 
 
 # --- who was connected, what was delivered ----------------------------------------------------------------
@@ -204,25 +212,36 @@ def _able(story: Story, life: Life) -> list[Span]:
     return without([run], [span for span, _ in _struck(story, life)]) if run[0] < run[1] else []
 
 
+def _missing(story: Story) -> Iterator[float]:
+    ables = [_able(story, life) for life in story.lives]
+    for shard in story.shards:
+        for owning, span in _ownings(story, shard):
+            if owning.epoch is None:
+                yield max((end - start for able in ables for start, end in _within(able, span)), default=0) / SECOND_NS
+
+
+def _ownings(story: Story, shard: str) -> Iterator[tuple[Owning, Span]]:
+    """What stood in the row of a shard, from when to when."""
+    ownings = sorted((each for each in story.ownings if each.shard == shard), key=attrgetter("since_ns"))
+    ends = [*(each.since_ns for each in ownings[1:]), story.ended_ns]
+    yield from ((owning, (owning.since_ns, end_ns)) for owning, end_ns in zip(ownings, ends, strict=True))
+
+
 def _holes(story: Story, shard: str) -> Iterator[tuple[Span, str]]:
     """When the clock of a shard does not run, and, of no length, when it starts anew; each with the fault's kind."""
     for each in story.strikes:
         if each.shard == shard:
             yield (each.began_ns, _end(story, each)), each.kind
-    ownings = sorted((each for each in story.ownings if each.shard == shard), key=attrgetter("since_ns"))
-    ends = [*(each.since_ns for each in ownings[1:]), story.ended_ns]
-    for owning, end_ns in zip(ownings, ends, strict=True):
+    for owning, span in _ownings(story, shard):
+        if owning.epoch is None:
+            yield span, "delete"
         life = _owner(story.lives, owning)
         if life is None:
             continue
-        struck = [
-            (clipped, kind)
-            for span, kind in _struck(story, life)
-            for clipped in _within([span], (owning.since_ns, end_ns))
-        ]
+        struck = [(clipped, kind) for spell, kind in _struck(story, life) for clipped in _within([spell], span)]
         for began_ns, kind in _edges(struck):
             yield (began_ns, began_ns), kind
-        yield from ((span, kind) for span, kind in struck if kind == "freeze-server")
+        yield from ((spell, kind) for spell, kind in struck if kind == "freeze-server")
 
 
 def _owner(lives: Iterable[Life], owning: Owning) -> Life | None:

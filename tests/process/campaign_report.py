@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench.figures import HEAD, Figure, line
 from tests.process.campaign_history import history, log_entries
-from tests.process.campaign_judge import Judgement, judge, percentile
+from tests.process.campaign_judge import POLL_S, Judgement, judge, percentile
 from tests.process.campaign_story import SECOND_NS, Story
 from workers.kernel import boottime_ns
 
@@ -34,6 +34,8 @@ def figures(store: str, story: Story, found: Judgement) -> Iterator[Figure]:
     yield Figure("time to recover, p50", percentile(took_s, 0.5), "s", None, detail)
     yield Figure("time to recover, p99", percentile(took_s, 0.99), "s", story.lease_s + 1.5)
     yield Figure("time to recover, max", max(took_s, default=0.0), "s")
+    again_s, detail = max(found.missing_s, default=0.0), f"of {len(found.missing_s)}"
+    yield Figure("a deleted row stands again, max", again_s, "s", 2 * story.lease_s + 2 * POLL_S, detail)
 
 
 def causes(found: Judgement) -> Iterator[str]:

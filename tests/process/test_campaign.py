@@ -199,6 +199,24 @@ def test_the_clock_starts_anew_when_a_struck_supervisor_claims() -> None:
     assert recovery.cause == "eat-answers"
 
 
+def test_a_missing_row_is_counted_apart_from_the_recovery_that_follows_it() -> None:
+    story = takeover()
+    gone = Owning("s/0", at(10), None, None, "no row")
+    again = Owning("s/0", at(13), None, 7, "epoch 7, free")
+    found = judge(replace(story, ownings=(story.ownings[0], gone, again, story.ownings[1])))
+    (recovery,) = found.recoveries
+    assert (recovery.took_s, recovery.cause) == (pytest.approx(0.5), "delete")
+    assert found.missing_s == (pytest.approx(3.0),)
+
+
+def test_a_locked_store_is_excused_only_by_our_locks_and_by_whoever_was_frozen_just_before() -> None:
+    lock, freeze = Strike("lock-all", at(1), at(3)), Strike("freeze", at(3.2), at(6), "a")
+    busy = Strike("stuck-store", at(1.1), at(6.1))
+    assert list(campaign.excused([busy], [lock, freeze])) == [Strike("stuck-store", at(3), at(6.1))]
+    assert list(campaign.excused([busy], [lock])) == []
+    assert list(campaign.excused([busy], [lock, replace(freeze, began_ns=at(5))])) == []
+
+
 def test_a_supervisor_that_has_just_started_is_not_able_yet() -> None:
     story = takeover()
     b = Life("b", 200, at(11))
