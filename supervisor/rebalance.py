@@ -103,8 +103,8 @@ def ask(state: State, turn: Turn, fleet: Fleet) -> State:
 
 
 def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
-    """The youngest lease of the most loaded owner that has one for us. What a poorer peer could have is left to it: from
-    us it would have to move on."""
+    """The youngest lease of the most loaded owner that has one for us. What a poorer peer could have is left to it, as
+    it would have to move on from us."""
     loads = _loads_to_come(fleet)
     poorer = [peer for peer in fleet.peers if loads[peer] < mine and peer != state.me and fleet.has_room(peer)]
     offers: dict[str, list[Lease]] = {}
