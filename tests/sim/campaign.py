@@ -95,7 +95,7 @@ def attack(world: World) -> None:
     world.service.watch()
     for _ in range(BLOWS):
         pause_s = dice.choice((0.1, 0.5, 1, 3))
-        for _ in range(dice.randrange(1, 40)):
+        for _ in range(dice.randrange(10, 40)):
             world.run(dice.expovariate(1 / pause_s))
             disturb(world, dice.choice(faults))
         calm_down(world)

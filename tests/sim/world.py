@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from supervisor import leaseset, model
 from supervisor.model import MS, SECOND, Moment, Report, Rules
-from supervisor.state import State, begin
+from supervisor.state import begin
 from tests.sim import laws
 from tests.sim.children import Children
 from tests.sim.network import Network
@@ -67,15 +67,12 @@ class World:
 
     def _boot(self, machine: str, offset_ns: int, rate: float, dead: frozenset[str] = frozenset()) -> Host:
         me = f"{machine}:{100 + len(self.hosts)}:{self.rng.randrange(16**8):08x}"
-        state = self._begin(me, offset_ns + int(self.now_ns * rate), dead)
+        state = begin(self.rules, me, offset_ns + int(self.now_ns * rate), dead)
         host = Host(me, state, offset_ns, rate, dead=dead, disturbed_ns=self.now_ns)
         self.hosts.append(host)
         self.note(f"{me} starts{', knowing the dead' if dead else ''}")
         self._schedule_tick(host)
         return host
-
-    def _begin(self, me: str, boot_ns: int, dead: frozenset[str]) -> State:
-        return begin(self.rules, me, boot_ns, dead=dead) if dead else begin(self.rules, me, boot_ns)
 
     def restart(self, host: Host, proof: bool) -> Host:
         """The next incarnation on the machine of one that is dead, which the machine's lock may prove."""
