@@ -100,6 +100,11 @@ class Fleet:
             for each in self.feed.connected()
         }
 
+    def reason(self, dead: Connection) -> str:
+        """Why the supervisor killed this child, in its own word."""
+        killed = self.hosts[dead.supervisor].log("child.killed", shard=dead.shard, epoch=dead.epoch)
+        return str(killed[0]["reason"]) if killed else "not killed by its supervisor"
+
     def break_store(self) -> None:
         for proxy in self.proxies.values():
             if self.kind == "refuse":
@@ -140,7 +145,7 @@ def long(fleet: Fleet, rounds: int) -> Iterator[Figure]:
     """Longer than a lease lasts."""
     early_ms: list[float] = []
     back_s: list[float] = []
-    killed_held = 0
+    killed_held: list[str] = []
     for _ in range(rounds):
         fleet.settle()
         time.sleep(fleet.random.uniform(0, fleet.renew_s))
@@ -155,13 +160,14 @@ def long(fleet: Fleet, rounds: int) -> Iterator[Figure]:
         fleet.settle()
         opened = [each.opened_ns for each in fleet.owners().values() if each.opened_ns > mended_ns]
         back_s.append((max(opened) - mended_ns) / SECOND_NS)
-        killed_held += sum(owners[pid].shard in fleet.held for pid in deaths.at_ns)
+        killed_held += [fleet.reason(owners[pid]) for pid in deaths.at_ns if owners[pid].shard in fleet.held]
     late_ms = [-each for each in early_ms]
     name = f"{fleet.kind}, T = {fleet.lease_s:g} s"
     after = f"{rounds} outages; below 0: all died after it"
     yield Figure(f"{name}: earliest death before its deadline", max(early_ms), "ms", CLOCK_MS, after)
     yield Figure(f"{name}: latest death after its deadline", max(late_ms), "ms", LATE_MS, spread(late_ms, "ms"))
-    yield Figure(f"{name}: held children that died", killed_held, "", 0, f"of {rounds * len(fleet.held)}")
+    of_held = f"of {rounds * len(fleet.held)} {' '.join(sorted(set(killed_held)))}"
+    yield Figure(f"{name}: held children that died", len(killed_held), "", 0, of_held)
     yield Figure(f"{name}: return of the store to the last stream", max(back_s), "s", RETURN_S, spread(back_s, "s"))
 
 
