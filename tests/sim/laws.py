@@ -123,6 +123,8 @@ def child_killed(world: World, host: Host, kill: model.Kill) -> None:
     """None is killed as lost while the row is ours, none is fenced before its deadline."""
     row = world.store.leases.get(kill.shard)
     child = host.children.get(kill.shard)
+    if child and child.epoch == kill.epoch:
+        child.killed = True
     if kill.reason == "lost" and world.now_ns > world.twins_until_ns:
         ours = row is not None and (row.owner, row.epoch) == (host.state.me, kill.epoch)
         assert not ours or _was_spoiled(world, host, kill.shard), world.report(
@@ -136,6 +138,13 @@ def _was_spoiled(world: World, host: Host, shard: str) -> bool:
     """The news of a row that did not parse may arrive when it is mended."""
     phase = host.state.shards[shard].phase
     return shard in world.store.ever_spoiled and isinstance(phase, Dying) and "does not parse" in phase.reason
+
+
+def lost_are_killed(world: World, host: Host) -> None:
+    """The step that learns of a loss kills the child."""
+    for shard, child in host.children.items():
+        spared = not child.killed and isinstance(host.state.shards[shard].phase, Dying)
+        assert not spared, world.report(f"{shard} {child.epoch} is lost, and its child is not killed at once")
 
 
 def shard_moved(world: World, shard: str) -> None:

@@ -26,6 +26,7 @@ class Network:
         self._world = world
         self.faults: Counter[str] = Counter()
         self.adrift: list[tuple[Host, Write, int]] = []  # writes that were lost on their way, with their sending
+        self.revived: set[tuple[str, int]] = set()  # claims that were refused, and applied when they came again
 
     def _strikes(self, host: Host, kind: str) -> bool:
         """Whether the weather does this to a message."""
@@ -94,7 +95,12 @@ class Network:
         attempt_ms = world.rules.attempt_ns / MS
         world.after(*((500, 3 * attempt_ms) if late else (1, 10)), land)
         if not isinstance(write, Create) and self._strikes(host, "replayed"):
-            world.after(10, 3 * attempt_ms, lambda: self._apply(host, write, sent_ns, True))
+            world.after(10, 3 * attempt_ms, lambda: self._replay(host, write, sent_ns))
+
+    def _replay(self, host: Host, write: Write, sent_ns: int) -> None:
+        outcome = self._apply(host, write, sent_ns, strange=True)
+        if isinstance(write, Claim) and isinstance(outcome, Applied):
+            self.revived.add((write.shard, write.epoch))
 
     def _apply(self, host: Host, write: Write, sent_ns: int, strange: bool = False) -> Outcome:
         """The write reaches the store. `strange`: not as it should."""

@@ -57,6 +57,7 @@ class Child:
     stalled: bool = False  # it never becomes ready
     hung_ns: int | None = None
     stop_ns: int | None = None  # when it was asked to end
+    killed: bool = False
     held: bool = False  # `hold` moved its deadline beyond what a renewal allows: it may overlap with a newer one
     checkpoint: int = 0
 

@@ -248,6 +248,8 @@ class World:
                 return
             for effect in effects:
                 self._perform(host, effect)
+            if not isinstance(event, model.Ticked):
+                laws.lost_are_killed(self, host)
         self._schedule_tick(host)
 
     def _perish(self, host: Host, doom: Doom, effects: model.Effects) -> None:
