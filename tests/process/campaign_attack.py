@@ -8,16 +8,15 @@ started again.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import signal
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
+from tests.process.campaign_rows import tamper
 from tests.process.campaign_schedule import DOWN, Planned
 from tests.process.campaign_store import Ground
 from tests.process.campaign_story import SECOND_NS, Life, Strike
@@ -31,14 +30,6 @@ GONE_NS = 2 * SECOND_NS  # every process of a killed supervisor, on a machine th
 YOUNG_NS = SECOND_NS  # an interpreter that has not reached the first line of `run` dies of SIGTERM
 AGAIN_S = 0.5
 CLEAN_EXITS = (0, 75)  # 75: a lease could not be released, which the faults may cause
-THIEF = "elsewhere:1:0123456789abcdef"
-RUBBISH: tuple[tuple[str, object], ...] = (
-    ("epoch", "rubbish"),
-    ("beat", "rubbish"),
-    ("duration_ms", 1),
-    ("policy", "perhaps"),
-    ("owner", ""),
-)
 
 
 @dataclass(slots=True)
@@ -139,7 +130,8 @@ class Attack:
                 self._close(each)
 
     def stop_all(self) -> None:
-        """Gracefully, side by side; without any fault each must succeed."""
+        """Gracefully, side by side; without any fault each must succeed, and leave no process behind."""
+        trees = {site.name: site.host.tree() for site in self.sites}
         for site in self.sites:
             site.host.signal(signal.SIGTERM)
         for site in self.sites:
@@ -149,6 +141,8 @@ class Attack:
             site.life = None
             if code:
                 self.troubles.append(f"{site.name} exited with {code} at a stop without any fault, expected 0")
+            if left := [each.pid for each in alive(trees[site.name])]:
+                self.troubles.append(f"{site.name} was stopped and left processes behind: {left}")
 
     def _look_at(self, site: Site) -> None:
         if site.life is None or site.host.process is None or (code := site.host.process.poll()) is None:
@@ -264,35 +258,8 @@ class Attack:
     def _row(self, planned: Planned, shard: str) -> _Blow | None:
         if any(each.strike.shard == shard and each.strike.kind == "garble" for each in self._open):
             return None
-        hand = self.ground.hand
-        try:
-            match planned.kind:
-                case "seize":
-                    return _Blow(shard=shard, note=f"epoch {hand.seize(shard, THIEF)}")
-                case "usurp":
-                    hand.alter(shard, "owner", THIEF)
-                    return _Blow(shard=shard)
-                case "delete":
-                    hand.delete(shard)
-                    return _Blow(shard=shard)
-            return self._garble(planned, shard)
-        except (KeyError, TypeError, sqlite3.OperationalError):  # no such row, or a locked file
-            return None
-
-    def _garble(self, planned: Planned, shard: str) -> _Blow:
-        hand = self.ground.hand
-        name, rubbish = RUBBISH[int(planned.chance * len(RUBBISH))]
-        before = hand.alter(shard, name, rubbish)
-        restored = planned.number % 2 == 0
-
-        def end() -> None:
-            with contextlib.suppress(KeyError):  # somebody deleted it meanwhile
-                try:
-                    hand.alter(shard, name, before) if restored else hand.delete(shard)
-                except sqlite3.OperationalError:
-                    self._after(AGAIN_S, end)
-
-        return _Blow(end, shard=shard, note=f"{name}, to be {'restored' if restored else 'deleted'}")
+        done = tamper(self.ground.hand, planned, shard, self._after)
+        return _Blow(done.end, shard=shard, note=done.note) if done else None
 
 
 def _unused(path: Path) -> Path:
