@@ -204,6 +204,7 @@ def _change_row(world: World, shard: str, what: str, **changes: object) -> bool:
     world.note(f"somebody {what} the row of {shard}")
     world.store.leases[shard] = replace(world.store.leases[shard], **changes)
     world.service.disturb_shard(shard)
+    world.service.wishes.written(shard)
     return True
 
 

@@ -1,4 +1,4 @@
-"""No wish in a row is stuck: once its owner is able to, it grants the wish or takes it back.
+"""No wish in a row is stuck: once its owner is able to, it grants the wish or takes it back, or stops a paused shard.
 
 The clock of a wish starts at the latest of: the writing of it; an attempt after the last fault that touched its owner
 or its row; and the end of the last other wish at the same owner, since an owner gives up one shard at a time. From then
@@ -35,16 +35,16 @@ class Wishes:
 
     def look(self) -> None:
         world = self._world
-        rows = {name: row for name, row in world.store.leases.items() if row.move and row.owner}
+        rows = {name: row for name, row in world.store.leases.items() if _wish(row) and row.owner}
         for name, before in self._open.items():
             row = rows.get(name)
-            if row is None or (row.owner, row.epoch, row.move) != (before.owner, before.epoch, before.move):
+            if row is None or (row.owner, row.epoch, _wish(row)) != (before.owner, before.epoch, _wish(before)):
                 self._ended[before.owner or ""] = world.now_ns
         self._open = rows
         owners = {host.state.me: host for host in world.hosts if host.awake}
         for row in rows.values():
             owner = owners.get(row.owner or "")
-            if owner and owner.state.stage == "active" and world.weather_of(owner).clear and not row.paused:
+            if owner and owner.state.stage == "active" and world.weather_of(owner).clear:
                 self._judge(row, owner)
 
     def _judge(self, row: Lease, owner: Host) -> None:
@@ -54,6 +54,10 @@ class Wishes:
         bound_ns = int((2 * owner.state.poll_ns + rules.stop_ns) / owner.rate) + CALLS_NS + LOOK_NS
         self.worst_ns = max(self.worst_ns, waited_ns)
         assert waited_ns <= bound_ns, world.report(
-            f"the wish {row.move!r} in the row of {row.shard} is stuck for {waited_ns / SECOND:.2f} s, "
+            f"the wish {_wish(row)!r} in the row of {row.shard} is stuck for {waited_ns / SECOND:.2f} s, "
             f"where {owner.name} stands at {owner.state.shards[row.shard]}"
         )
+
+
+def _wish(row: Lease) -> str | None:
+    return "paused" if row.paused else row.move
