@@ -168,11 +168,14 @@ class Service:
         return max(start_ns, min(forgotten_ns, alone_ns))
 
     def _waits_for_nobody(self, host: Host, row: Lease | None) -> bool:
-        """Whether the owner is known to be dead, or is the supervisor itself by a claim that was applied late."""
+        """Whether the owner is known to be dead, or is the supervisor itself, by a claim that was applied late and of
+        which it was never told that it was refused."""
+        world = self._world
         if row is None or row.owner in host.dead:
             return row is not None
-        started = row.epoch <= self._world.epochs.get(row.shard, 0)
-        if row.owner != host.state.me or started or (row.shard, row.epoch) in self._world.network.revived:
+        started = row.epoch <= world.epochs.get(row.shard, 0)
+        refused = row.shard in world.store.ever_spoiled or (row.shard, row.epoch) in world.network.revived
+        if row.owner != host.state.me or started or refused:
             return False
         return isinstance(host.state.shards[row.shard].phase, Idle)
 
