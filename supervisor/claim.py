@@ -68,8 +68,10 @@ def tick_wanted(shard: Shard, turn: Turn) -> Shard:
 def _ask(shard: Shard, turn: Turn, phase: Wanted, row: Lease) -> Shard:
     """Wish the row from its owner, once; look for something else when that cannot be, or was taken back."""
     if phase.wish is not None:
-        over = phase.wished and row.move != phase.wish.move
-        return replace(shard, phase=Idle()) if over else shard
+        if phase.wished and row.move != phase.wish.move and row.owner is not None:
+            turn.in_vain = True
+            return replace(shard, phase=Idle())
+        return shard
     if row.owner is None or row.move or row.paused:
         return replace(shard, phase=Idle())
     if is_pinned(row.history):

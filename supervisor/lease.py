@@ -22,6 +22,7 @@ from supervisor.tenure import Attempt, Copied, Lost, Tenure, judge, prove
 from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 
 KILL_AGAIN_NS = SECOND
+RELEASE_DURATIONS = 10  # for which a release is tried after its lease ran out
 ATTEMPTS_MAX = 1000  # since the last one applied; only an outage under `hold` gets there, after minutes
 
 
@@ -290,12 +291,14 @@ def answer_release(shard: Shard, turn: Turn, write: Release, outcome: Outcome) -
 
 
 def tick_releasing(shard: Shard, turn: Turn) -> Shard:
-    """Try again, until the lease has run out by itself."""
+    """Try again: while we stop, until the lease has run out by itself; else for long after, since a row that says ours
+    and has no child must not have to wait for that once the store is back."""
     phase = shard.phase
     assert isinstance(phase, Releasing)
     if turn.ns < phase.retry_ns:
         return shard
-    if turn.ns < phase.tenure.expires_ns:
+    patience_ns = 0 if turn.draining else RELEASE_DURATIONS * phase.tenure.duration_ns
+    if turn.ns < phase.tenure.expires_ns + patience_ns:
         return release(shard, turn, phase.tenure, phase.reason)
     reason = f"{phase.reason}; the store took no release before the lease ran out"
     turn.out.append(Log("warning", "lease.released", shard.name, phase.tenure.epoch, reason))

@@ -92,6 +92,8 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
             state = drain.request(state, turn)
     if turn.copied:
         state = _rename(state, turn)
+    if turn.in_vain:
+        state = replace(state, ask_ns=turn.ns + state.rules.duration_ns)
     if turn.look and state.stage == "active":
         state = replace(state, snapshot_ns=min(state.snapshot_ns, turn.ns))
     return drain.advance(state, turn), turn.out

@@ -135,6 +135,7 @@ class Turn:
     dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
     copied: str = ""  # set when a second copy of ourselves was seen
     look: bool = False  # set when a snapshot would be worth having at once
+    in_vain: bool = False  # set when a wish of ours was taken back
 
     @property
     def ns(self) -> int:

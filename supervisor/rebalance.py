@@ -91,10 +91,11 @@ def _difference(fleet: Fleet, owner: str, target: str) -> int:
 
 
 def ask(state: State, turn: Turn, fleet: Fleet) -> State:
-    """Ask for one shard, if we are under our share and ask for none by now."""
+    """Ask for one shard, if we are under our share and ask for none by now. An owner that took a wish back sees the
+    fleet otherwise than we: after a lease duration it may be of our opinion."""
     mine = owned(state)
     asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.values())
-    if asking or mine >= min(fleet.share, state.rules.capacity):
+    if asking or turn.ns < state.ask_ns or mine >= min(fleet.share, state.rules.capacity):
         return state
     if row := _choice(state, turn, fleet, mine):
         until_ns = turn.ns + state.rules.stop_ns + 4 * state.poll_ns

@@ -43,6 +43,7 @@ class State:
     reachable: bool = True
     answered_ns: int = 0  # when the store last answered anything
     able: frozenset[str] = frozenset()  # live members of our fleet that do not drain
+    ask_ns: int = 0  # until then we ask nobody for a shard: a wish of ours was taken back
     homeless: int = 0  # shards that nobody had room for in the last snapshot
     strangers: frozenset[str] = frozenset()  # members of other fleets that were logged
     empty_ns: int | None = None  # when, just before our first write, no row of any kind stood in the store

@@ -332,22 +332,25 @@ def test_a_release_that_is_applied_or_refused_is_finished(outcome: Outcome) -> N
     assert only(now.out, Log).event == "lease.released"
 
 
-def test_an_unknown_release_is_sent_again_until_the_lease_has_run_out() -> None:
-    now = turn(1)
+@pytest.mark.parametrize(("draining", "until_s"), [(True, 10), (False, 110)])
+def test_an_unknown_release_is_sent_again_until_the_lease_has_run_out_and_long_after_unless_we_stop(
+    draining: bool, until_s: float
+) -> None:
+    now = turn(1, draining)
     known = lease.answer_release(releasing(), now, write_of(releasing()), UNKNOWN)
     assert isinstance(known.phase, Releasing)
     assert ns(1) < known.phase.retry_ns < ns(2)
-    again = turn(9.9)
+    again = turn(until_s - 0.1, draining)
     assert isinstance(lease.tick_releasing(known, again).phase, Releasing)
     assert isinstance(only(again.out, Apply).write, Release)
-    over = turn(10)
+    over = turn(until_s, draining)
     assert isinstance(lease.tick_releasing(known, over).phase, Idle)
     assert none(over.out, Apply)
 
 
 @pytest.mark.parametrize("draining", [True, False])
 def test_only_a_drain_remembers_a_lease_that_could_not_be_released(draining: bool) -> None:
-    assert lease.tick_releasing(releasing(), turn(10, draining)).abandoned is draining
+    assert lease.tick_releasing(releasing(), turn(110, draining)).abandoned is draining
 
 
 def test_a_row_that_is_free_settles_a_release_whose_answer_was_lost() -> None:

@@ -257,6 +257,13 @@ def test_what_is_asked_for_by_others_counts_as_moved() -> None:
     assert asked(ask(state(rules=TEN), *members, *rows, row(3), row(4))[0])
 
 
+def test_after_a_wish_was_taken_back_nobody_is_asked_for_a_lease_duration() -> None:
+    rows = [row(index) for index in range(4)]
+    known = state(rules=TEN, ask_ns=ns(11))
+    assert asked(ask(known, member(shards=ALL), *rows, seconds=10.9)[0]) == []
+    assert asked(ask(known, member(shards=ALL, beat=1), *rows, seconds=11)[0])
+
+
 def test_what_a_poorer_peer_could_have_is_left_to_it() -> None:
     rows = [*(row(index) for index in range(5)), *ours(8, 9)]
     poorer = member(THIRD, shards=("s/0-3",))

@@ -282,6 +282,16 @@ def test_after_an_outage_all_stream_within_two_seconds_where_they_were(seed: int
     assert {shard: world.owner(shard) for shard in world.rules.shards} == before, world.report("shards moved")
 
 
+def test_a_release_that_could_not_be_made_before_the_lease_ran_out_is_made_when_the_store_is_back() -> None:
+    world = settled(World(41, 1, rules(1, crash_limit=1)))
+    world.run(10)
+    world.weather = Weather(outage=True)
+    world.crash_child(world.hosts[0], "s/0")
+    world.run(40)
+    world.weather = Weather()
+    settled(world, 3)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_under_hold_nobody_dies_in_an_outage_and_at_its_end(seed: int) -> None:
     world = settled(World(seed, 3, rules(12, policy="hold")))
