@@ -154,6 +154,9 @@ class NetworkGround:
 
         def end() -> None:
             proxy.faults = tuple(each for each in proxy.faults if each is not fault)
+            if planned.kind == "trickle" and ("refuse", planned.supervisor) not in self._on:
+                proxy.stop_listening()  # cuts what would trickle on for minutes
+                proxy.listen()
 
         return end
 
