@@ -16,14 +16,14 @@ import pytest
 
 from supervisor.demo.record import Connection, FeedRecord
 from supervisor.demo.schedule import Schedule
-from tests.process import campaign
-from tests.process.campaign_history import history
-from tests.process.campaign_judge import START_UP_NS, Judgement, judge, percentile, without
-from tests.process.campaign_report import tell
-from tests.process.campaign_schedule import CALM, DECKS, DOWN, ROUND_S, plan
-from tests.process.campaign_sink import arrivals
-from tests.process.campaign_story import SECOND_NS, Arrival, Life, Owning, Story, Strike
-from tests.process.campaign_watch import owning_of
+from tests.process.campaign import run as course
+from tests.process.campaign.history import history
+from tests.process.campaign.judge import START_UP_NS, Judgement, judge, percentile, without
+from tests.process.campaign.report import tell
+from tests.process.campaign.schedule import CALM, DECKS, DOWN, ROUND_S, plan
+from tests.process.campaign.sink import arrivals
+from tests.process.campaign.story import SECOND_NS, Arrival, Life, Owning, Story, Strike
+from tests.process.campaign.watch import owning_of
 from tests.process.host import alive
 from tests.wait import until
 
@@ -212,9 +212,9 @@ def test_a_missing_row_is_counted_apart_from_the_recovery_that_follows_it() -> N
 def test_a_locked_store_is_excused_only_by_our_locks_and_by_whoever_was_frozen_just_before() -> None:
     lock, freeze = Strike("lock-all", at(1), at(3)), Strike("freeze", at(3.2), at(6), "a")
     busy = Strike("stuck-store", at(1.1), at(6.1))
-    assert list(campaign.excused([busy], [lock, freeze])) == [Strike("stuck-store", at(3), at(6.1))]
-    assert list(campaign.excused([busy], [lock])) == []
-    assert list(campaign.excused([busy], [lock, replace(freeze, began_ns=at(5))])) == []
+    assert list(course.excused([busy], [lock, freeze])) == [Strike("stuck-store", at(3), at(6.1))]
+    assert list(course.excused([busy], [lock])) == []
+    assert list(course.excused([busy], [lock, replace(freeze, began_ns=at(5))])) == []
 
 
 def test_a_supervisor_that_has_just_started_is_not_able_yet() -> None:
@@ -299,8 +299,8 @@ def test_a_violation_fails_the_campaign_and_says_what_happened_around_it(
 @pytest.mark.alone
 @pytest.mark.parametrize("store", sorted(DECKS))
 def test_random_faults_overlap_nothing_deliver_nothing_stale_and_all_recovers(store: str, tmp_path: Path) -> None:
-    options = campaign.Options(store=store, seconds=14, faults=32, seed=20, lease_s=2.0)
-    story = campaign.run(options, tmp_path)
+    options = course.Options(store=store, seconds=14, faults=32, seed=20, lease_s=2.0)
+    story = course.run(options, tmp_path)
     well = tell(store, story, tmp_path)
     found = judge(story)
     assert not found.violations, f"see {tmp_path}; the table says whether all was well: {well}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from tests.process.campaign_story import SECOND_NS, Story
+from tests.process.campaign.story import SECOND_NS, Story
 
 BEFORE_NS = 12 * SECOND_NS
 AFTER_NS = 4 * SECOND_NS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from tests.process.campaign_story import Arrival
+from tests.process.campaign.story import Arrival
 
 
 def arrivals(supervisor: str, sink: Path, unix_to_boot_ns: int) -> Iterator[Arrival]:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.process.campaign_schedule import Planned
+from tests.process.campaign.schedule import Planned
 from tests.process.hand import Hand
 
 THIEF = "elsewhere:1:0123456789abcdef"

@@ -34,7 +34,7 @@ from operator import attrgetter
 
 from supervisor.demo import verdict
 from supervisor.demo.record import Delivery
-from tests.process.campaign_story import SECOND_NS, Life, Owning, Story, Strike
+from tests.process.campaign.story import SECOND_NS, Life, Owning, Story, Strike
 
 QUIET_NS = SECOND_NS // 2
 START_UP_NS = 2 * SECOND_NS

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.figures import HEAD, Figure, line
-from tests.process.campaign_history import history, log_entries
-from tests.process.campaign_judge import POLL_S, Judgement, judge, percentile
-from tests.process.campaign_story import SECOND_NS, Story
+from tests.process.campaign.history import history, log_entries
+from tests.process.campaign.judge import POLL_S, Judgement, judge, percentile
+from tests.process.campaign.story import SECOND_NS, Story
 from workers.kernel import boottime_ns
 
 SHOWN_MAX = 5

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from tests.process.campaign_store import Busy
-from tests.process.campaign_story import Owning, Strike
+from tests.process.campaign.store import Busy
+from tests.process.campaign.story import Owning, Strike
 from tests.process.hand import Row
 from workers.kernel import boottime_ns
 

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests import engines, faults
 from tests.faults import Fault, Pick
-from tests.process.campaign_schedule import LOCKS, NETWORK, Planned
+from tests.process.campaign.schedule import LOCKS, NETWORK, Planned
 from tests.process.hand import DynamoHand, Hand, Row, SqliteHand
 from tests.process.host import tenured
 from tests.proxy import FaultProxy

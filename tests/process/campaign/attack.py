@@ -16,11 +16,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.process.campaign_rows import tamper
-from tests.process.campaign_schedule import DOWN, Planned
-from tests.process.campaign_store import Ground
-from tests.process.campaign_story import SECOND_NS, Life, Strike
-from tests.process.campaign_victims import frozen, killed, living, titled
+from tests.process.campaign.rows import tamper
+from tests.process.campaign.schedule import DOWN, Planned
+from tests.process.campaign.store import Ground
+from tests.process.campaign.story import SECOND_NS, Life, Strike
+from tests.process.campaign.victims import frozen, killed, living, titled
 from tests.process.host import Host, alive
 from tests.wait import until
 from workers.kernel import boottime_ns
