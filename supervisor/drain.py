@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from supervisor import exits, lease
 from supervisor.model import Apply, Exit, Log
-from supervisor.phases import Claiming, Held, Idle, Turn, Wanted
+from supervisor.phases import Claiming, Held, Idle, Phase, Releasing, Turn, Wanted
 from supervisor.state import Drain, State, member_row
 from supervisor.writes import DeleteMember, PutMember
 
@@ -25,11 +25,16 @@ def request(state: State, turn: Turn) -> State:
     if state.drain is None:
         turn.out.append(Log("info", "supervisor.draining"))
         shards = {
-            name: replace(shard, phase=Idle()) if isinstance(shard.phase, Wanted) else shard
+            name: replace(shard, phase=Idle()) if _is_over(shard.phase, turn) else shard
             for name, shard in state.shards.items()
         }
         return replace(state, stage="draining", shards=shards, drain=Drain(turn.ns))
     return _kill_all(replace(state, drain=replace(state.drain, stopping=True)), turn)
+
+
+def _is_over(phase: Phase, turn: Turn) -> bool:
+    """Whether a stop ends it at once: what we only want, and a release whose lease ran out before."""
+    return isinstance(phase, Wanted) or (isinstance(phase, Releasing) and turn.ns >= phase.tenure.expires_ns)
 
 
 def advance(state: State, turn: Turn) -> State:

@@ -132,5 +132,5 @@ class Fleet(RuleBasedStateMachine):
 # A failure takes long: hypothesis makes it as short as it can.
 TestFleet = pytest.mark.timeout(600)(Fleet.TestCase)
 TestFleet.settings = settings(
-    max_examples=500, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
