@@ -78,17 +78,26 @@ def fleet_of(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]
     draining = {member.id for member in members if member.state == "draining"}
     leaving = frozenset(row.shard for row in others if row.owner in draining)
     free = frozenset(row.shard for row in others if _is_free(state, turn, row))
-    able = frozenset(peers)
-    reserved = {
-        row.shard: target
-        for row in others
-        if row.shard in free and (target := target_of(state.watch, row, able, state.me, turn.ns, state.poll_ns))
-    }
+    reserved = _reserved(state, turn, [row for row in others if row.shard in free], frozenset(peers))
     loads = _loads(state, rows, free | leaving, reserved)
     share = balance.fair_share((peer.capacity for peer in peers.values()), len(rows))
     unowned = sorted((free | leaving) - reserved.keys())
     taken = balance.assign(unowned, tuple(peers.values()), loads, share)
     return Fleet(peers, rows, free, leaving, reserved, loads, share, taken)
+
+
+def _reserved(state: State, turn: Turn, free: list[Lease], able: frozenset[str]) -> dict[str, str]:
+    """For whom alone each free row is. Of what the dead owned we keep for ourselves no more than we have room for."""
+    reserved: dict[str, str] = {}
+    wanted = {shard.name for shard in state.shards.values() if isinstance(shard.phase, Wanted)}
+    room = state.rules.capacity - owned(state) + len(wanted)
+    for row in sorted(free, key=lambda row: row.shard not in wanted):
+        target = target_of(state.watch, row, able, state.me, turn.ns, state.poll_ns)
+        if row.owner in state.watch.dead:
+            room -= 1
+        if target and (row.owner is None or room >= 0):
+            reserved[row.shard] = target
+    return reserved
 
 
 def _loads(

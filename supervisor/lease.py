@@ -256,7 +256,7 @@ def _crashed(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
     start_ns = restart.start_at(crashes, window_ns, turn.now.fraction(f"crash {shard.name}"))
     shard = replace(shard, crashes=crashes, start_ns=start_ns)
     if len(crashes) >= turn.rules.crash_limit or start_ns >= deadline_of(tenure, turn):
-        return release(replace(shard, gave_up_ns=turn.ns), turn, tenure, "crashed")
+        return release(replace(shard, gave_up_ns=turn.ns, failed_ns=turn.ns), turn, tenure, "crashed")
     return replace(shard, phase=Vacant(tenure, start_ns))
 
 

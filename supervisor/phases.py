@@ -118,6 +118,7 @@ class Shard:
     crashes: tuple[int, ...] = ()
     start_ns: int = 0  # not before this instant, because of crashes
     gave_up_ns: int | None = None  # released after crashes or by a move: somebody else may try first
+    failed_ns: int | None = None  # last released after crashes
     kept: int = 0  # the epoch in which we do not ask for it: an operator put it there, or our wish was refused
     abandoned: bool = False  # a lease that could not be released before it ran out
 

@@ -157,10 +157,12 @@ def _room_for_fresh(state: State) -> int:
 
 
 def _must_yield(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:
-    """Whether we leave the shard alone because its child crashed here, or because we gave it up by a move."""
+    """Whether we leave the shard alone because its child crashed here, or because we gave it up by a move. Whoever can
+    take it does so within a few polls: after a lease duration nobody will, and we are as good as anybody."""
     if turn.ns < shard.start_ns:
         return True
-    if shard.gave_up_ns is None or turn.ns >= shard.gave_up_ns + state.rules.crash_window_ns:
+    yield_ns = min(state.rules.duration_ns, state.rules.crash_window_ns)
+    if shard.gave_up_ns is None or turn.ns >= shard.gave_up_ns + yield_ns:
         return False
     return any(fleet.can_take(peer, shard.name) for peer in fleet.peers if peer != state.me)
 

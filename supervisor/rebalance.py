@@ -92,10 +92,15 @@ def _difference(fleet: Fleet, owner: str, target: str) -> int:
 
 def ask(state: State, turn: Turn, fleet: Fleet) -> State:
     """Ask for one shard, if we are under our share and ask for none by now. An owner that took a wish back sees the
-    fleet otherwise than we: after a lease duration it may be of our opinion."""
+    fleet otherwise than we: after a lease duration it may be of our opinion. Where children crashed until they were
+    given up no other stream is asked for yet, and those never again: they run well where they are."""
     mine = owned(state)
     asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.values())
-    if asking or turn.ns < state.ask_ns or mine >= min(fleet.share, state.rules.capacity):
+    failing = any(
+        shard.failed_ns is not None and turn.ns < shard.failed_ns + state.rules.crash_window_ns
+        for shard in state.shards.values()
+    )
+    if asking or failing or turn.ns < state.ask_ns or mine >= min(fleet.share, state.rules.capacity):
         return state
     if row := _choice(state, turn, fleet, mine):
         until_ns = turn.ns + state.rules.stop_ns + 4 * state.poll_ns
@@ -114,7 +119,9 @@ def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
         if owner is None or owner == state.me or row.move or loads.get(owner, 0) - mine < WORTH_MIN:
             continue
         shard = state.shards.get(row.shard)
-        if shard is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch or turn.ns < shard.start_ns:
+        if shard is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch:
+            continue
+        if shard.failed_ns is not None or turn.ns < shard.start_ns:
             continue
         if not any(row.shard in fleet.peers[peer].shards for peer in poorer):
             offers.setdefault(owner, []).append(row)

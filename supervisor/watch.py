@@ -7,9 +7,9 @@ receipt of the row, may claim. What holds:
 - a row seen missing loses its clock; a row below the highest epoch that we saw (a restored one) counts as just
   observed, also when it is free;
 - who is proven dead (`dead`) has no clock at all: what it owned is as good as free;
-- after a time in which we saw nothing, nobody is taken for dead before the living had two polls to come back too: in
-  an outage of the store all clocks run out at once, and at its end everybody would claim everybody's shards. A lease
-  under `hold` gets its whole duration again, since its child need not be dead;
+- after a lease duration in which we saw nothing, who has not moved is spared for two polls, once: in an outage of the
+  store all clocks run out at once, and at its end everybody would claim everybody's shards. A lease under `hold` is
+  spared for its whole duration, since its child need not be dead;
 - wall clocks play no part.
 """
 
@@ -27,12 +27,14 @@ DEAD_DURATIONS = 10
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """The same `mark` was seen from `since_ns` (received) on; `duration_ns` is what its row promises; `moved` says that
-    we saw another mark before, so that somebody was alive."""
+    we saw another mark before, so that somebody was alive; `spared`, that its expiry was put off after we had been
+    blind."""
 
     mark: tuple[object, ...]
     since_ns: int
     duration_ns: int
     moved: bool = False
+    spared: bool = False
 
     @property
     def expires_ns(self) -> int:
@@ -52,14 +54,18 @@ class Watch:
     bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
     alone: bool = True  # no other member and no lease row was seen since the start
     dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
-    grace_ns: int = 0  # until then nobody counts as dead: we were blind before
 
 
-def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now_ns: int) -> Sighting:
+def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now_ns: int, spare_ns: int) -> Sighting:
+    """`spare_ns`: for how long from now what has not moved is spared; 0 unless we were blind."""
     duration_ns = duration_ms * MS
-    if old is not None and old.mark == mark:
-        return old if old.duration_ns == duration_ns else replace(old, duration_ns=max(old.duration_ns, duration_ns))
-    return Sighting(mark, now_ns, duration_ns, moved=old is not None)
+    if old is None or old.mark != mark:
+        return Sighting(mark, now_ns, duration_ns, moved=old is not None)
+    if duration_ns > old.duration_ns:
+        old = replace(old, duration_ns=duration_ns)
+    if spare_ns and not old.spared and old.expires_ns < now_ns + spare_ns:
+        old = replace(old, since_ns=now_ns + spare_ns - old.duration_ns, spared=True)
+    return old
 
 
 def observe(
@@ -68,18 +74,21 @@ def observe(
     """The watch after a complete snapshot received at `now_ns`. The same triple seen twice was never another one in
     between, however long that was; but a row missing twice may have come and gone, so that the clock of a missing row
     bridges no gap of more than `gap_max_ns`."""
-    blind = watch.seen_ns > 0 and now_ns - watch.seen_ns > gap_max_ns
+    blind_ns = now_ns - watch.seen_ns if watch.seen_ns else 0
+
+    def spare_ns(row: Lease | Member) -> int:
+        held = isinstance(row, Lease) and row.policy == "hold"
+        return 0 if blind_ns <= row.duration_ms * MS else row.duration_ms * MS if held else 2 * poll_ns
+
     leases = {
-        name: _sight(
-            None if blind and row.policy == "hold" else watch.leases.get(name), row.triple, row.duration_ms, now_ns
-        )
+        name: _sight(watch.leases.get(name), row.triple, row.duration_ms, now_ns, spare_ns(row))
         for name, row in snapshot.leases.items()
     }
     members = {
-        name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns)
+        name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns, spare_ns(row))
         for name, row in snapshot.members.items()
     }
-    bridged = {} if blind else watch.missing
+    bridged = watch.missing if blind_ns <= gap_max_ns else {}
     missing = {
         name: bridged.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
     }
@@ -93,7 +102,6 @@ def observe(
         bad=frozenset(snapshot.bad),
         alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
         dead=watch.dead,
-        grace_ns=now_ns + 2 * poll_ns if blind else watch.grace_ns,
     )
 
 
@@ -107,7 +115,7 @@ def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
     if sighting is None or sighting.mark != row.triple:
         return False
     duration_ns = max(sighting.duration_ns, row.duration_ms * MS)
-    return now_ns >= max(sighting.since_ns + duration_ns, watch.grace_ns)
+    return now_ns >= sighting.since_ns + duration_ns
 
 
 def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
@@ -122,7 +130,7 @@ def live(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
     return [
         row
         for name, row in snapshot.members.items()
-        if now_ns < max(watch.members[name].expires_ns, watch.grace_ns) and name not in watch.dead
+        if now_ns < watch.members[name].expires_ns and name not in watch.dead
     ]
 
 
@@ -139,7 +147,7 @@ def long_dead(watch: Watch, snapshot: Snapshot, now_ns: int) -> list[Member]:
 
 def next_expiry(watch: Watch, shards: Iterable[str], now_ns: int) -> int | None:
     """The earliest future expiry of a member, or of a lease or missing row among `shards`."""
-    instants = [watch.grace_ns, *(sighting.expires_ns for sighting in watch.members.values())]
+    instants = [sighting.expires_ns for sighting in watch.members.values()]
     for shard in shards:
         if shard in watch.leases:
             instants.append(watch.leases[shard].expires_ns)

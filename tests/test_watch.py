@@ -202,7 +202,19 @@ def test_after_a_blindness_a_lease_under_hold_gets_its_whole_duration_again() ->
 
 
 def test_the_first_look_of_all_ends_no_blindness() -> None:
-    assert saw(NEW, 1000, lease()).grace_ns == 0
+    assert not saw(NEW, 1000, lease()).leases["s/0"].spared
+
+
+def test_nobody_is_spared_twice_so_that_one_who_sees_seldom_still_replaces_the_dead() -> None:
+    for policy in ("fence", "hold"):
+        row = lease(policy=policy)
+        watch = watched((0, row), (BLIND_S, row), (2 * BLIND_S, row))
+        assert claimable(watch, row, 7, ns(2 * BLIND_S))
+
+
+def test_a_gap_shorter_than_the_lease_spares_nobody() -> None:
+    watch = watched((0, lease()), (3, lease()), (12.9, lease()))
+    assert claimable(watch, lease(), 7, ns(12.9))
 
 
 # --- the dead of our own house ----------------------------------------------------------------------------

@@ -281,7 +281,7 @@ MUTANTS = (
     Mutant(
         "the clock of a missing row bridges an outage",
         "watch.py",
-        "bridged = {} if blind else watch.missing",
+        "bridged = watch.missing if blind_ns <= gap_max_ns else {}",
         "bridged = watch.missing",
         "missing_before_and_after_an_outage",
     ),
@@ -302,7 +302,7 @@ MUTANTS = (
     Mutant(
         "a lease is taken before it has expired",
         "watch.py",
-        "now_ns >= max(sighting.since_ns + duration_ns, watch.grace_ns)",
+        "now_ns >= sighting.since_ns + duration_ns",
         "now_ns >= sighting.since_ns + duration_ns // 2",
     ),
     Mutant(
@@ -359,15 +359,15 @@ MUTANTS = (
     Mutant(
         "clocks that ran out in an outage count at its end",
         "watch.py",
-        "grace_ns=now_ns + 2 * poll_ns if blind else watch.grace_ns,",
-        "grace_ns=0,",
+        "    if spare_ns and not old.spared and old.expires_ns < now_ns + spare_ns:\n",
+        "    if False:\n",
         "after_an_outage",
     ),
     Mutant(
         "a holder gets no time to come back after an outage",
         "watch.py",
-        'None if blind and row.policy == "hold" else watch.leases.get(name)',
-        "watch.leases.get(name)",
+        "row.duration_ms * MS if held else 2 * poll_ns",
+        "2 * poll_ns",
         "whole_lease_to_come_back",
     ),
     Mutant(
@@ -453,5 +453,33 @@ MUTANTS = (
         "    return row.shard in fleet.free - fleet.reserved.keys() and _is_overdue(state, turn, row, fresh)\n",
         "    return False\n",
         "anyone_with_room",
+    ),
+    Mutant(
+        "who sees seldom spares the dead for ever",
+        "watch.py",
+        "    if spare_ns and not old.spared and old.expires_ns < now_ns + spare_ns:\n",
+        "    if spare_ns and old.expires_ns < now_ns + spare_ns:\n",
+        "who_sees_seldom",
+    ),
+    Mutant(
+        "a host on which all crashes asks for more",
+        "rebalance.py",
+        "    if asking or failing or turn.ns < state.ask_ns or mine",
+        "    if asking or turn.ns < state.ask_ns or mine",
+        "where_every_child_crashes",
+    ),
+    Mutant(
+        "two that gave a shard up wait for each other",
+        "poll.py",
+        "    yield_ns = min(state.rules.duration_ns, state.rules.crash_window_ns)\n",
+        "    yield_ns = state.rules.crash_window_ns\n",
+        "crashed_everywhere_for_a_minute",
+    ),
+    Mutant(
+        "a predecessor's shards are kept although there is no room",
+        "fleet.py",
+        "        if target and (row.owner is None or room >= 0):\n",
+        "        if target:\n",
+        "less_capacity",
     ),
 )

@@ -163,7 +163,7 @@ class Service:
         start_ns, rules = host.world_ns(shard.start_ns), self._world.rules
         if shard.gave_up_ns is None:
             return start_ns
-        forgotten_ns = host.world_ns(shard.gave_up_ns + rules.crash_window_ns)
+        forgotten_ns = host.world_ns(shard.gave_up_ns + min(rules.duration_ns, rules.crash_window_ns))
         alone_ns = self._company_ns + int((rules.duration_ns + 2 * host.state.poll_ns) / host.rate)
         return max(start_ns, min(forgotten_ns, alone_ns))
 

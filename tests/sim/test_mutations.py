@@ -34,7 +34,10 @@ def simulate(mutant: Mutant, folder: Path) -> tuple[int, str]:
     """Run the tests that must catch it, on the mutated core alone."""
     mutate(mutant, folder)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:timeout"]
-    command += [f"tests/sim/test_{name}.py" for name in ("fleet", "rows", "sharing")] + ["-k", mutant.caught_by]
+    command += [f"tests/sim/test_{name}.py" for name in ("fleet", "rows", "sharing", "unwell")] + [
+        "-k",
+        mutant.caught_by,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     return run.returncode, run.stdout[-1000:] + run.stderr[-1000:]
