@@ -1,6 +1,8 @@
 """Breadth-first over every schedule of a small fleet, in search of a world in which a law does not hold.
 
-    python -m tests.sim.explore [SCOPE ...]
+    python -m tests.sim.explore                 all scopes, about two minutes on two cores
+    python -m tests.sim.explore --short         a few seconds
+    python -m tests.sim.explore --deeper 4      four moves more in each scope, for as long as that takes
 
 Each scope starts a few supervisors, lets them settle or not, and then takes every move of every world that it has not
 seen yet, as long as faults are left and up to a number of moves. A world in which nothing can happen is bad as well;
@@ -11,14 +13,20 @@ one that is printed for a bad world is as short as any. Exit code 1: a bad world
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from array import array
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
+import click
+
 from tests.sim.explore_key import Keys
+from tests.sim.explore_moves import moves
 from tests.sim.explore_show import shown, told
-from tests.sim.explore_world import NETWORK, PROCESSES, ROWS, Move, World, calm, fleet, moves, served, take
+from tests.sim.explore_take import calm, take
+from tests.sim.explore_world import PROCESSES, READS, ROWS, WRITES, Move, World, fleet, served
 
 CALM_QUANTA = 24  # T, hang, crash window and polls, twice
 SAMPLE_EVERY = 199  # of the worlds that are found, how many are asked for their way out
@@ -40,7 +48,7 @@ class Scope:
         world = fleet(self.supervisors, 0, self.allowed, self.legs)
         if self.settled:
             world = calm(world, CALM_QUANTA)
-            assert served(world), f"{self.name}: the shard is not served"
+            assert served(world), "the shard is not served"
         return replace(world, faults=self.faults)
 
 
@@ -57,8 +65,23 @@ class Found:
     path: tuple[Move, ...] = ()
 
 
+EVERYTHING = WRITES | READS | PROCESSES | ROWS
 SCOPES = (
-    Scope("two, cold start", 2, 1, NETWORK | PROCESSES | ROWS, 18, settled=False),
+    Scope("a supervisor is stopped", 2, 1, frozenset({"pause"}), 26),
+    Scope("any other fault", 2, 1, EVERYTHING - {"pause"}, 200),
+    Scope("three supervisors", 3, 1, EVERYTHING - {"pause"}, 18),
+    Scope("a write goes wrong, every answer apart", 2, 1, WRITES, 200, legs=True),
+    Scope("two writes go wrong", 2, 2, WRITES, 22),
+    Scope("crashes and late writes", 2, 2, frozenset({"crash", "hold", "echo"}), 20),
+    Scope("stopped supervisors and late writes", 2, 2, frozenset({"pause", "hold"}), 19),
+    Scope("a deleted row", 2, 2, frozenset({"delete", "crash", "exit", "eat"}), 20),
+    Scope("any fault at a cold start", 2, 1, EVERYTHING, 20, settled=False),
+)
+SHORT = (
+    Scope("a supervisor is stopped", 2, 1, frozenset({"pause"}), 18),
+    Scope("any other fault", 2, 1, EVERYTHING - {"pause"}, 14),
+    Scope("a write goes wrong, every answer apart", 2, 1, WRITES, 20, legs=True),
+    Scope("a cold start", 2, 1, frozenset({"hold", "linger", "unsent"}), 20, settled=False),
 )
 
 
@@ -116,7 +139,10 @@ def _stuck(world: World) -> str:
 
 def explore(scope: Scope) -> Found:
     begun = time.monotonic()
-    search = Search(scope.begin())
+    try:
+        search = Search(scope.begin())
+    except AssertionError as broken:
+        return Found(0, 0, 0, False, time.monotonic() - begun, f"before the first fault: {broken}")
     bad, path, depth = "", [], 0
     while search.level and depth < scope.moves_max and not bad:
         bad, path = search.deepen()
@@ -127,6 +153,8 @@ def explore(scope: Scope) -> Found:
 
 def story(scope: Scope, path: tuple[Move, ...]) -> str:
     """A path as people read it: each move, and the world after it where something is different."""
+    if not path:
+        return "no move was needed"
     world = scope.begin()
     lines = ["begin", *shown(world)]
     for move in path:
@@ -141,25 +169,34 @@ def story(scope: Scope, path: tuple[Move, ...]) -> str:
     return "\n".join(lines)
 
 
-def main(names: list[str]) -> int:
-    gc.disable()  # nothing here is cyclic, and millions of live objects make each collection long
-    total = 0
-    for scope in SCOPES:
-        if names and scope.name not in names:
-            continue
-        found = explore(scope)
-        total += found.states
-        end = "complete" if found.complete else f"all of {found.depth} moves"
-        print(
-            f"{scope.name}: {found.states} states, {found.transitions} transitions, {end}, {found.seconds:.1f} s",
-            flush=True,
-        )
-        if found.bad:
-            print(f"BAD: {found.bad}\n{story(scope, found.path)}\nBAD: {found.bad}")
-            return 1
-    print(f"{total} states, 0 bad")
-    return 0
+def outcome(scope: Scope) -> tuple[Found, str]:
+    """What was found, and a line about it; where it is bad, the whole story."""
+    gc.disable()  # nothing here is cyclic, and with so many live objects each collection is long
+    found = explore(scope)
+    end = "to the end" if found.complete else "so far"
+    figures = f"{found.states} states, {found.transitions} transitions, {found.depth} moves deep {end}"
+    line = f"{scope.name}: {figures}, {found.seconds:.1f} s"
+    if found.bad:
+        line = f"{line}\n{story(scope, found.path)}\nBAD: {found.bad}"
+    return found, line
+
+
+@click.command()
+@click.option("--short", is_flag=True, help="The few scopes that the tests run.")
+@click.option("--deeper", default=0, help="Moves more than usual.")
+def main(short: bool, deeper: int) -> None:
+    """Explore every scope; exit 1 if a bad world was found."""
+    scopes = [replace(scope, moves_max=scope.moves_max + deeper) for scope in (SHORT if short else SCOPES)]
+    states = 0
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for found, line in pool.map(outcome, scopes):
+            click.echo(line)
+            states += found.states
+            if found.bad:
+                pool.shutdown(wait=False, cancel_futures=True)
+                sys.exit(1)
+    click.echo(f"{states} states, 0 bad")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

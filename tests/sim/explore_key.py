@@ -20,7 +20,7 @@ from tests.sim.explore_world import QUANTUM_NS, Call, Host, World
 
 OLD_QUANTA = 5  # more than T and every other wait
 OLD_EPOCHS = 12
-OLD_BEATS = 8
+OLD_BEATS = 5
 SCALARS = frozenset({int, str, bool, float, type(None)})
 LEFT_OUT = frozenset({
     "rules", "rule", "name", "shard", "reason", "nonce", "row", "history", "flaws", "at", "since", "renewed_at",
@@ -96,12 +96,12 @@ class Frame:
         self.beat(item, value, value.seen_epoch, out)
 
     def member_beat(self, item: int, value: Member, epoch: int, out: Flat) -> None:
-        out.append(item - self._members.get(value.nonce, 0))
+        out.append(max(-OLD_BEATS, item - self._members.get(value.nonce, 0)))
 
     def mark(self, item: tuple[object, ...], value: object, epoch: int, out: Flat) -> None:
         if len(item) == 2:
             beat, nonce = item
-            out += (nonce, beat - self._members.get(nonce, 0))
+            out += (nonce, max(-OLD_BEATS, beat - self._members.get(nonce, 0)))
         else:
             owner, epoch, beat = item
             out.append(owner)
@@ -122,7 +122,13 @@ def _role(kind: type, name: str) -> Role | None:
     if name in EPOCHS:
         return Frame.epoch
     if name in BEATS:
-        return Frame.member_beat if kind is Member else Frame.beat if name == "beat" or kind is not Claim else Frame.seen_beat
+        return (
+            Frame.member_beat
+            if kind is Member
+            else Frame.beat
+            if name == "beat" or kind is not Claim
+            else Frame.seen_beat
+        )
     if name in TRUTHS:
         return Frame.truth
     if name in ("crashes", "missing"):
@@ -150,7 +156,7 @@ class Keys:
         calls = sorted(self._part(call, frame, _call) for call in world.calls)
         rows = [self._part(world.lease, frame, _row), self._part(world.members, frame, _row)]
         hosts = [b"down" if host is None else self._part(host, frame, _host) for host in world.hosts]
-        rest = marshal.dumps((world.faults, world.started - world.reached), 2)
+        rest = marshal.dumps((world.faults, world.deleted, world.started - world.reached), 2)
         parts = [*hosts, *rows, *calls, rest]
         return hashlib.blake2b(b"|".join(parts), digest_size=16).digest()
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def instant(world: World) -> None:
     """At most one child can deliver, none under an older epoch than one that could before, and every supervisor has a
     child exactly where its phase says so, and no phase without an end."""
-    able = [
-        host.child.epoch for host in world.hosts if host and host.child and world.now_ns < host.child.deadline_ns
-    ]
+    able = [host.child.epoch for host in world.hosts if host and host.child and world.now_ns < host.child.deadline_ns]
     assert len(able) < 2, f"the children of epochs {able} can both deliver"
     assert not able or able[0] == world.started, f"epoch {able[0]} can deliver after epoch {world.started} was started"
     for host in world.hosts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor.phases import Claiming, Held, Releasing, Vacant
 from supervisor.writes import Applied, Claim, Create, Refused, Release, Renew, Unknown
-from tests.sim.explore_world import QUANTUM_NS, Call, Host, Move, World
+from tests.sim.explore_world import QUANTUM_NS, READS, WRITES, Call, Host, Move, World
 
 
 def shown(world: World) -> list[str]:
@@ -20,7 +20,7 @@ def told(world: World, move: Move) -> str:
     kind, index = move
     if kind in ("advance", "delete"):
         return kind
-    if kind in ("land", "deliver", "tell", "lose", "hold", "eat", "linger", "repeat", "echo", "unsent"):
+    if kind in READS | WRITES | {"land", "deliver", "tell"}:
         return f"{kind}: {_call(world.calls[index])}"
     return f"{kind}: {'abc'[index]}"
 
