@@ -179,7 +179,8 @@ def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
     """The claim certainly did nothing: our own lease is tried again after a while, a foreign one is left alone."""
     if phase.tenure is None:
         return replace(shard, phase=Idle(), settled_ns=turn.ns)
-    due_ns = turn.jitter(turn.rules.renew_every_ns // 4, f"claim {shard.name}")
+    around_ns = turn.rules.duration_ns // 2 if turn.silent else turn.rules.renew_every_ns // 4
+    due_ns = turn.jitter(around_ns, f"claim {shard.name}")
     return replace(shard, phase=Vacant(phase.tenure, due_ns))
 
 
@@ -189,8 +190,10 @@ def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
 def _doubt(shard: Shard, turn: Turn, phase: Claiming, cause: str) -> Shard:
     """Nobody knows whether the claim was applied: remember it, and read the row until that tells."""
     turn.out.append(Log("debug", "store.unreachable", shard.name, phase.claim.epoch, f"claim: {cause}"))
-    unsettled = (*shard.unsettled, Tried(phase.claim, phase.sent_ns))[-UNSETTLED_MAX:]
-    shard = replace(shard, unsettled=unsettled)
+    if all(tried.claim.nonce != phase.claim.nonce for tried in shard.unsettled):
+        # The first one stays, as it is the most likely to be still under way when an outage begins.
+        first, last = shard.unsettled[:1], shard.unsettled[1:][-(UNSETTLED_MAX - 2) :]
+        shard = replace(shard, unsettled=(*first, *last, Tried(phase.claim, phase.sent_ns)))
     return replace(shard, phase=replace(phase, unknown_ns=turn.ns, read_ns=_patience(shard, turn)))
 
 
@@ -205,9 +208,11 @@ def hurry(shard: Shard, turn: Turn) -> Shard:
 
 
 def _patience(shard: Shard, turn: Turn) -> int:
-    """When to look again: each claim in a row whose outcome stays unknown doubles the wait."""
+    """When to look again: each claim in a row whose outcome stays unknown doubles the wait. While the store is silent
+    there is nothing to be in a hurry for: its first answer ends every wait."""
     around_ns = turn.rules.renew_every_ns // 16 << len(shard.unsettled)
-    return turn.jitter(min(around_ns, turn.rules.duration_ns // 4), f"settle {shard.name}")
+    around_ns = turn.rules.duration_ns // 2 if turn.silent else min(around_ns, turn.rules.duration_ns // 4)
+    return turn.jitter(around_ns, f"settle {shard.name}")
 
 
 def tick_claiming(shard: Shard, turn: Turn) -> Shard:

@@ -39,6 +39,8 @@ class Record:
 
     def dead(self) -> tuple[str, ...]:
         """The ids of the incarnations that the lock proves dead, the last one at the end. Raises `Unusable`."""
+        if not self.boot:
+            raise Unusable(f"{_BOOT_ID} cannot be read; after a restart the leases of the last run are waited for")
         try:
             with open_regular(self.path) as file:
                 known = json.loads(file.read(_BYTES_MAX))
@@ -54,7 +56,8 @@ class Record:
         return tuple(ids[-IDS_MAX:]) if proven else ()
 
     def write(self, ids: Sequence[str]) -> None:
-        """Who lives and lived under the lock, in whole or not at all. Raises `Unusable`."""
+        """Who lives and lived under the lock, in whole or not at all: where it cannot be written there is none, as the
+        old one may name somebody who is not dead. Raises `Unusable`."""
         made = dict(zip(("boot_id", "device", "inode"), self._proof, strict=True)) | {"ids": list(ids[-IDS_MAX:])}
         fresh = self.path.with_name(f"{self.path.name}.new")
         try:
@@ -65,6 +68,8 @@ class Record:
                 json.dump(made, file)
             os.replace(fresh, self.path)
         except OSError as error:
+            with suppress(OSError):
+                self.path.unlink()
             why = f"{self.path} cannot be written: {error.strerror}"
             raise Unusable(f"{why}; after a restart the leases of this run are waited for") from None
 
@@ -74,5 +79,9 @@ class Record:
 
 
 def record_in(state_dir: Path, lock: Lock) -> Record:
-    """Raises OSError where the kernel does not tell its boot id."""
-    return Record(state_dir / "incarnations", lock, _BOOT_ID.read_text().strip())
+    """The record, which proves nothing where the kernel hides its boot id."""
+    try:
+        boot = _BOOT_ID.read_text().strip()
+    except OSError:
+        boot = ""
+    return Record(state_dir / "incarnations", lock, boot)

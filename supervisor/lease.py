@@ -23,7 +23,8 @@ from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 
 KILL_AGAIN_NS = SECOND
 RELEASE_DURATIONS = 10  # for which a release is tried after its lease ran out
-ATTEMPTS_MAX = 1000  # since the last one applied; only an outage under `hold` gets there, after minutes
+ATTEMPTS_MAX = 1000  # since the last one applied; only a long outage under `hold` gets there
+RETRY_SHIFT_MAX = 2
 
 
 def deadline_of(tenure: Tenure, turn: Turn) -> int:
@@ -67,7 +68,10 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
         at=turn.now.unix_ms,
     )
     applied, *tried = tenure.attempts
-    attempts = (applied, *tried[-ATTEMPTS_MAX:], Attempt(beat, nonce, turn.ns))
+    if len(tried) >= ATTEMPTS_MAX:
+        # From the middle: the first ones, sent before an outage was noticed, are the most likely to have been applied.
+        del tried[ATTEMPTS_MAX // 2]
+    attempts = (applied, *tried, Attempt(beat, nonce, turn.ns))
     tenure = replace(tenure, attempts=attempts, checkpoint=write.checkpoint)
     held = replace(held, tenure=tenure, pending=nonce, pending_ns=turn.ns, retry_ns=None)
     return replace(shard, phase=held), write
@@ -89,8 +93,10 @@ def answer_renewal(shard: Shard, turn: Turn, write: Renew, outcome: Outcome) -> 
             return lose(shard, turn, f"the row does not parse: {bad}") if bad else learn(shard, turn, row)
         case Unknown(cause):
             if isinstance(phase, Held) and current:
-                retry_ns = turn.jitter(turn.rules.renew_every_ns // 8, f"retry {shard.name}")
-                shard = replace(shard, phase=replace(phase, retry_ns=retry_ns, cause=cause))
+                around_ns = turn.rules.renew_every_ns // 8 << min(phase.tries, RETRY_SHIFT_MAX)
+                retry_ns = turn.jitter(around_ns, f"retry {shard.name}")
+                held = replace(phase, retry_ns=retry_ns, cause=cause, tries=phase.tries + 1)
+                shard = replace(shard, phase=held)
             return shard
 
 
@@ -106,8 +112,8 @@ def _advance(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
     deadline_ns = max(phase.deadline_ns, deadline_of(tenure, turn))
     if deadline_ns > phase.deadline_ns and phase.stage != "killing":
         turn.out.append(Extend(shard.name, tenure.epoch, deadline_ns))
-    cause = "" if newer else phase.cause
-    return replace(shard, phase=replace(phase, tenure=tenure, deadline_ns=deadline_ns, cause=cause))
+    held = replace(phase, tenure=tenure, deadline_ns=deadline_ns)
+    return replace(shard, phase=replace(held, cause="", tries=0) if newer else held)
 
 
 # --- losing -----------------------------------------------------------------------------------------------

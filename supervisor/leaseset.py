@@ -67,6 +67,7 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
     turn = Turn(now, state.rules, state.me, state.drain is not None, leaving, [], state.watch.dead)
     if _proves_an_answer(event):
         state = _reach(state, turn)
+    turn.silent = state.silent(turn.ns)
     match event:
         case Ticked(reports):
             state = _tick(state, turn, reports)
@@ -136,10 +137,11 @@ def _tick_shards(state: State, turn: Turn, reports: Mapping[str, Report]) -> Sta
         if isinstance(shard.phase, Held):
             retry = shard.phase.retry_ns is not None and turn.ns >= shard.phase.retry_ns
             if in_round or retry:
-                doubtful = bool(shard.phase.cause)
+                alone = shard.phase.tries % 2 == 1
                 shard, write = lease.renewal(shard, turn, report)
-                if write and doubtful:
+                if write and alone:
                     # After a call that failed as a whole each row goes alone: one bad row must not fence the others.
+                    # But every other time only, since in an outage a call for each row is many.
                     turn.out.append(Renewals((write,)))
                 elif write:
                     together.append(write)

@@ -64,6 +64,7 @@ class Held:
     pending_ns: int = 0
     retry_ns: int | None = None
     cause: str = ""  # of the unknown outcome since the last renewal known to be applied
+    tries: int = 0  # renewals of unknown outcome in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class Turn:
     out: Effects
     dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
     copied: str = ""  # set when a second copy of ourselves was seen
+    silent: bool = False  # the store has answered nothing for long
     look: bool = False  # set when a snapshot would be worth having at once
     in_vain: bool = False  # set when a wish of ours was taken back
 

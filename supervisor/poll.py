@@ -198,5 +198,5 @@ def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, 
             turn.out.append(Log("warning", "lease.conflict", reason=reason))
         next_ns = turn.ns + min(state.rules.poll_every_ns, SECOND)
         return replace(state, watch=watch, snapshot_ns=next_ns), False, ""
-    empty = not (snapshot.leases or snapshot.members or snapshot.bad)
+    empty = not (snapshot.leases or snapshot.members.keys() - watch.dead or snapshot.bad)
     return replace(state, watch=watch, empty_ns=turn.ns if empty else None), True, ""

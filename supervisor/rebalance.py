@@ -37,7 +37,7 @@ def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: i
             continue
         if isinstance(phase, Held) and phase.stage not in ("starting", "running"):
             continue
-        if (row.owner, row.epoch) != (state.me, phase.tenure.epoch) or asked_ns <= phase.tenure.answered_ns:
+        if (row.owner, row.epoch) != (phase.tenure.owner, phase.tenure.epoch) or asked_ns <= phase.tenure.answered_ns:
             continue
         if row.paused:
             state = state.with_shard(_give(shard, turn, "paused"))

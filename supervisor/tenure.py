@@ -2,8 +2,10 @@
 
 A lease row that carries our owner and epoch carries also the nonce of the write that made it so. If that nonce is
 one of ours, the attempt was applied, whatever its answer said or whether it ever came; the deadline then counts
-from the sending of *that* attempt. If it is none of ours at a beat at or above the last one known to be applied,
-somebody else writes with our identity: a second copy of ourselves (a cloned or restored machine).
+from the sending of *that* attempt. If it is none of ours, at a beat that we tried under another nonce or above all
+that we tried, somebody else writes with our identity: a second copy of ourselves (a cloned or restored machine). A
+beat below the last one known to be applied is old news, and one among the attempts that were too many to remember says
+nothing.
 """
 
 from __future__ import annotations
@@ -99,6 +101,6 @@ def judge(tenure: Tenure, row: Lease | None) -> Tenure | Lost | Copied:
         return Lost(f"the row says epoch {row.epoch}")
     if any(attempt.nonce == row.nonce for attempt in tenure.attempts):
         return prove(tenure, row.nonce)
-    if row.beat >= tenure.applied.beat:
+    if row.beat > tenure.beat_tried or any(attempt.beat == row.beat for attempt in tenure.attempts):
         return Copied(f"another copy of {tenure.owner} wrote beat {row.beat}")
     return tenure

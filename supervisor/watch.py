@@ -52,7 +52,7 @@ class Watch:
     longest_ns: int = 0
     seen_ns: int = 0  # when the last complete snapshot was received
     bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
-    alone: bool = True  # no other member and no lease row was seen since the start
+    alone: bool = True  # no other member, but for the dead, and no lease row was seen since the start
     dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
 
 
@@ -100,7 +100,7 @@ def observe(
         longest_ns=max(watch.longest_ns, *durations, 0),
         seen_ns=now_ns,
         bad=frozenset(snapshot.bad),
-        alone=watch.alone and not leases and not snapshot.bad and all(name == me for name in members),
+        alone=watch.alone and not leases and not snapshot.bad and members.keys() <= {me, *watch.dead},
         dead=watch.dead,
     )
 

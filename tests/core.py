@@ -87,9 +87,9 @@ def report(seconds: float, **changes: object) -> Report:
     return replace(Report(8, heartbeat_ns=ns(seconds), started=True, open=1, want=1), **changes)
 
 
-def mine(name: str, epoch: int = 8, stage: str = "running", reason: str = "") -> Shard:
+def mine(name: str, epoch: int = 8, stage: str = "running", reason: str = "", owner: str = ME) -> Shard:
     """Our lease of any shard, held since 0 s by a child in this stage."""
-    known = replace(tenure(), shard=name, epoch=epoch)
+    known = replace(tenure(), shard=name, epoch=epoch, owner=owner)
     return replace(held(stage, reason=reason), name=name, phase=Held(known, ns(9), stage, ns(0), reason))
 
 

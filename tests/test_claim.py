@@ -441,3 +441,26 @@ def test_a_doubt_is_settled_at_once_when_the_store_answers_again_and_not_doubted
     assert isinstance(hurried.phase, Claiming)
     assert (hurried.phase.unknown_ns, hurried.phase.read_ns) == (ns(1), ns(1.5))
     assert hurried.unsettled == known.unsettled
+
+
+def test_a_claim_is_remembered_once_however_often_it_is_doubted_and_the_first_one_longest() -> None:
+    known = claiming()
+    for number in range(20):
+        phase = known.phase
+        assert isinstance(phase, Claiming)
+        for _ in range(2):  # its deadline passes, and its call fails at last
+            known = claiming_of.answer_claim(known, turn(number), phase.claim, Unknown("no answer"))
+        nonces = [tried.claim.nonce for tried in known.unsettled]
+        assert len(set(nonces)) == len(nonces) <= claiming_of.UNSETTLED_MAX
+        assert nonces[0] == claim().nonce
+        assert nonces[-1] == phase.claim.nonce
+        known = replace(known, phase=Claiming(replace(phase.claim, nonce=f"n{number}"), ns(number), None))
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_while_the_store_is_silent_there_is_less_hurry(silent: bool) -> None:
+    now = turn(1)
+    now.silent = silent
+    known = claiming_of.answer_claim(claiming(), now, claim(), Unknown("no answer"))
+    assert isinstance(known.phase, Claiming)
+    assert (known.phase.read_ns >= ns(1) + RULES.duration_ns // 4) is silent

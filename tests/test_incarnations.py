@@ -153,3 +153,19 @@ def test_a_record_takes_the_place_of_a_link_and_touches_nothing_behind_it(record
     record.write(["a:1:x"])
     assert precious.read_text() == "kept"
     assert record.dead() == ("a:1:x",)
+
+
+def test_where_a_record_cannot_be_written_the_old_one_goes_too(record: Record) -> None:
+    """It may name somebody who is not dead, because a copy of this machine lives on under that id."""
+    record.write(["a:1:x"])
+    (record.path.with_name("incarnations.new") / "in the way").mkdir(parents=True)
+    with pytest.raises(Unusable):
+        record.write(["a:2:y"])
+    assert record.dead() == ()
+
+
+def test_without_a_boot_id_nothing_is_proven_and_nothing_else_is_wrong(record: Record) -> None:
+    record.write(["a:1:x"])
+    hidden = replace(record, boot="")
+    with pytest.raises(Unusable, match="boot_id cannot be read"):
+        hidden.dead()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor import lease
-from supervisor.model import Apply, Exited, Extend, Kill, Log, Start, Stop
+from supervisor.model import SECOND, Apply, Exited, Extend, Kill, Log, Start, Stop
 from supervisor.phases import Dying, Held, Idle, Releasing, Shard, Vacant
 from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 from tests.core import OTHER, RULES, held, none, ns, only, own_row, report, shard, tenure, turn
@@ -357,3 +357,44 @@ def test_a_row_that_is_free_settles_a_release_whose_answer_was_lost() -> None:
     now = turn(1)
     assert isinstance(lease.learn(releasing(), now, own_row(owner=None)).phase, Idle)
     assert only(now.out, Log).level == "info"
+
+
+# --- long outages -----------------------------------------------------------------------------------------
+
+
+def test_of_more_attempts_than_are_remembered_the_first_and_the_last_ones_stay() -> None:
+    known = held(policy="hold")
+    writes = []
+    for number in range(1, lease.ATTEMPTS_MAX + 400):
+        now = turn(0.001 * number)
+        known, write = lease.renewal(known, now, report(0.001 * number))
+        assert write is not None
+        writes.append(write)
+        known = lease.answer_renewal(known, now, write, Unknown("refused"))
+    phase = known.phase
+    assert isinstance(phase, Held)
+    nonces = [attempt.nonce for attempt in phase.tenure.attempts[1:]]
+    assert len(nonces) == lease.ATTEMPTS_MAX
+    assert nonces[0] == writes[0].nonce
+    assert nonces[-1] == writes[-1].nonce
+    assert (writes[-1].beat_low, writes[-1].beat_high) == (0, len(writes) - 1)
+
+
+def test_the_tries_of_a_renewal_are_further_and_further_apart_until_one_is_applied() -> None:
+    known, waits_s = held(), []
+    for number in range(6):
+        now = turn(number)
+        known, write = lease.renewal(known, now, report(number))
+        assert write is not None
+        known = lease.answer_renewal(known, now, write, Unknown("throttled"))
+        assert isinstance(known.phase, Held)
+        assert known.phase.retry_ns is not None
+        waits_s.append((known.phase.retry_ns - now.ns) / SECOND)
+    limits_s = [RULES.renew_every_ns / SECOND / 8 * 2 ** min(number, 2) for number in range(6)]
+    assert all(limit / 2 <= wait <= limit * 1.5 for wait, limit in zip(waits_s, limits_s, strict=True))
+    known = replace(known, phase=replace(known.phase, pending=""))
+    known, write = lease.renewal(known, turn(6), report(6))
+    assert write is not None
+    known = lease.answer_renewal(known, turn(6), write, Applied())
+    assert isinstance(known.phase, Held)
+    assert known.phase.tries == 0

@@ -354,7 +354,7 @@ class Equals:
         return [owners[name] for name in self.names]
 
     def _look(self, me: str) -> tuple[State, Snapshot, Fleet]:
-        own = [mine(name, each.epoch) for name, each in self.rows.items() if each.owner == me]
+        own = [mine(name, each.epoch, owner=me) for name, each in self.rows.items() if each.owner == me]
         shown = snapshot(*self.rows.values(), *(member(name, shards=tuple(self.rows)) for name in self.names))
         known, fleet = viewed(state(*own, me=me, rules=self.rules), shown)
         return known, shown, fleet

@@ -44,6 +44,13 @@ def test_a_nonce_of_ours_from_before_the_last_known_attempt_is_old_news() -> Non
     assert judge(TRIED, row(3, "n3")) == TRIED
 
 
+def test_an_attempt_that_was_too_old_to_be_remembered_is_no_second_copy() -> None:
+    forgetful = replace(TRIED, attempts=(*TRIED.attempts, Attempt(90, "n90", ns(8))))
+    assert judge(forgetful, row(50, "n50")) == forgetful
+    assert isinstance(judge(forgetful, row(90, "foreign")), Copied)
+    assert isinstance(judge(forgetful, row(91, "foreign")), Copied)
+
+
 @pytest.mark.parametrize("beat", [4, 5, 7, 8, 1000])
 def test_a_foreign_nonce_at_or_above_the_last_known_beat_is_a_second_copy(beat: int) -> None:
     assert isinstance(judge(TRIED, row(beat, "foreign")), Copied)

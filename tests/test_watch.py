@@ -243,6 +243,11 @@ def test_a_dead_incarnation_is_no_live_member_and_its_row_is_to_be_deleted() -> 
     assert long_dead(watch, seen, ns(0)) == [member()]
 
 
+def test_the_member_rows_of_the_dead_are_no_company() -> None:
+    assert saw(WIDOWED, 0, member()).alone
+    assert not saw(WIDOWED, 0, member(), member("else:3:c")).alone
+
+
 def test_who_is_dead_stays_dead_in_every_later_watch() -> None:
     watch = saw(saw(WIDOWED, 0, lease()), BLIND_S, lease())
     assert watch.dead == {OTHER}

@@ -8,8 +8,9 @@ import pytest
 
 from supervisor import model
 from supervisor.model import MS, SECOND
+from supervisor.writes import Claim
 from tests.sim.chaos import settled
-from tests.sim.parts import Child, Host, rules
+from tests.sim.parts import Child, Host, Weather, rules
 from tests.sim.world import World
 
 
@@ -89,3 +90,40 @@ def test_after_a_restart_with_less_capacity_the_rest_is_homeless_and_that_is_tol
     assert len(again.children) == 4
     assert again.state.homeless == 6
     assert any(log.event == "shard.homeless" for _, _, log in world.logs)
+
+
+@pytest.mark.parametrize("outage_s", [25, 60, 120])
+def test_the_first_claim_of_a_long_outage_may_land_when_it_ends(outage_s: float) -> None:
+    world = settled(World(3, 1, rules(1)))
+    world.run(20)
+    world.change_weather(Weather(outage=True))
+    world.run(outage_s)
+    world.change_weather(Weather())
+    world.network.land(Claim, 0, answered=False)
+    settled(world, 2)
+    assert not [log for _, _, log in world.logs if log.event == "lease.lost"], world.report("lost to itself")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_holder_knows_its_last_renewal_again_after_an_hour_without_the_store(seed: int) -> None:
+    """The answer of that renewal was lost, as it begins with many an outage."""
+    world = settled(World(seed, 1, rules(2, "hold")))
+    world.run(20)
+    beat = world.store.leases["s/0"].beat
+    world.change_weather(Weather(lost_answer=1.0))
+    assert world.run(10, until=lambda: world.store.leases["s/0"].beat > beat)
+    world.change_weather(Weather(unsent=1.0, lost_read=1.0))
+    world.run(3600)
+    world.change_weather(Weather())
+    world.run(20)
+    assert not world.kills, world.report("a held child was killed")
+
+
+def test_a_first_start_that_was_killed_before_it_made_rows_keeps_nobody_waiting() -> None:
+    world = World(6, 1, rules(4))
+    host = world.hosts[0]
+    assert world.run(5, until=lambda: bool(world.store.members))
+    assert not world.store.leases
+    world.crash(host)
+    world.restart(host, proof=True)
+    settled(world, 3)
