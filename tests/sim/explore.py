@@ -73,7 +73,7 @@ SCOPES = (
     Scope("a write goes wrong, every answer apart", 2, 1, WRITES, 200, legs=True),
     Scope("two writes go wrong", 2, 2, WRITES, 22),
     Scope("crashes and late writes", 2, 2, frozenset({"crash", "hold", "echo"}), 20),
-    Scope("stopped supervisors and late writes", 2, 2, frozenset({"pause", "hold"}), 19),
+    Scope("stopped supervisors and late writes", 2, 2, frozenset({"pause", "hold"}), 18),
     Scope("a deleted row", 2, 2, frozenset({"delete", "crash", "exit", "eat"}), 20),
     Scope("any fault at a cold start", 2, 1, EVERYTHING, 20, settled=False),
 )

@@ -33,7 +33,7 @@ def moves(world: World) -> list[Move]:
 
 def _first(world: World) -> int | None:
     """A supervisor whose tick is due and that hears nothing before: what others do meanwhile makes no difference to it,
-    so that no order but this one need be looked at."""
+    so that no order but this one need be looked at. (It does to their snapshots: they show its new beat.)"""
     hearing = {call.host for call in world.calls}
     for index, host in enumerate(world.hosts):
         if host and not host.paused and index not in hearing and leaseset.due_ns(host.state) <= world.now_ns:
