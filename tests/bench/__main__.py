@@ -1,16 +1,26 @@
-"""All benchmarks, one after the other: python -m tests.bench. The exit code is 1 if one of them misses a goal."""
+"""All benchmarks in turn: python -m tests.bench [PART ...]. The exit code is 1 if one of them misses a goal."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
+
+from tests import engines
 
 PARTS = ("fleet", "sharing", "kills", "outage", "children", "memory", "receive")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parts = parser.parse_args(arguments).parts
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+    engines.install()
     failed = []
-    for part in PARTS:
+    for part in parts or PARTS:
         print(f"\n== python -m tests.bench.{part}", flush=True)
         if subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], check=False).returncode:
             failed.append(part)

@@ -23,6 +23,7 @@ import psutil
 
 from supervisor.demo.feed_process import FeedProcess
 from tests import engines
+from tests.arguments import whole
 from tests.bench.figures import HEAD, Figure, cpu_s, line, spread, write_json
 from tests.process.hand import DynamoHand
 from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
@@ -74,38 +75,42 @@ def start(folder: Path, rounds: int) -> Iterator[Figure]:
 
 
 class Pair:
-    """Two supervisors, all shards at `busy` from the first round on: the other one waits to take over."""
+    """Two supervisors that share 16 shards evenly; they take turns in leaving the other alone with all."""
 
     def __init__(self, folder: Path, store: str, feed: FeedProcess) -> None:
         self.feed = feed
-        self.busy, self.idle = (
-            Host(folder / name, store, feed.url(name), shards=8, lease_duration=f"{LEASE_S:g}s") for name in "ab"
+        self.leaving, self.staying = (
+            Host(folder / name, store, feed.url(name), shards=16, lease_duration=f"{LEASE_S:g}s").start()
+            for name in "ab"
         )
-        self._ready(self.busy)
-        wait_streaming(feed, self.busy.shards, timeout_s=20)
-        self._ready(self.idle)
+        self._share()
+
+    def _share(self) -> None:
+        """Until the shares are even and have been for a while: each has seen the other in the store."""
+        wait_streaming(self.feed, self.leaving.shards, timeout_s=30)
+        for host in (self.leaving, self.staying):
+            until(lambda host=host: len(self._shards_of(host)) == 8, 60, 0.1)
         time.sleep(ACQUAINTED_S)
 
-    def _ready(self, host: Host) -> None:
-        before = len(host.log("supervisor.ready")) if (host.folder / "log").exists() else 0
-        host.start()
-        until(lambda: len(host.log("supervisor.ready")) > before, 20, 0.05)
+    def _shards_of(self, host: Host) -> list[str]:
+        return [each.shard for each in self.feed.connected() if each.supervisor == host.folder.name]
 
     def turn(self, end: Callable[[Host], None]) -> tuple[Deaths, dict[int, str], dict[str, float]]:
-        """End the busy one: the deaths of its tree, its children's shards, when each shard streamed at the other."""
-        leaving, coming = self.busy, self.idle
-        shards = {leaving.child_pid(shard): shard for shard in leaving.shards}
+        """End the one that leaves: the deaths of its tree, its children's shards, when each streamed at the other."""
+        leaving, staying = self.leaving, self.staying
+        shards = {leaving.child_pid(shard): shard for shard in self._shards_of(leaving)}
         deaths = Deaths(each.pid for each in leaving.tree())
         end(leaving)
-        wait_streaming(self.feed, leaving.shards, coming.folder.name, 30)
-        opened = {each.shard: float(each.opened_ns) for each in self.feed.connected()}
-        self._ready(leaving)
-        time.sleep(ACQUAINTED_S)
-        self.busy, self.idle = coming, leaving
+        wait_streaming(self.feed, leaving.shards, staying.folder.name, 30)
+        opened = {each.shard: float(each.opened_ns) for each in self.feed.connected() if each.shard in shards.values()}
+        leaving.wait()
+        leaving.start()
+        self._share()
+        self.leaving, self.staying = staying, leaving
         return deaths, shards, opened
 
     def close(self) -> None:
-        for host in (self.idle, self.busy):
+        for host in (self.leaving, self.staying):
             host.stop()
 
 
@@ -217,12 +222,13 @@ PARTS: dict[str, Part] = {"start": start, "takeover": takeover, "many": many}
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=whole, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+    engines.install()
     os.environ.update(AWS)
     print(HEAD, flush=True)
     figures = []

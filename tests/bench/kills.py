@@ -25,6 +25,7 @@ import psutil
 from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Connection
 from tests import engines
+from tests.arguments import whole
 from tests.bench.figures import HEAD, Figure, line, p99, spread, write_json
 from tests.bench.fleet import AWS
 from tests.process.hand import DynamoHand, Hand, SqliteHand
@@ -201,9 +202,10 @@ def _measured(store: str, site: Site, kills: int) -> list[Figure]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.kills")
-    parser.add_argument("--kills", type=int, default=200, help="on each store")
+    parser.add_argument("--kills", type=whole, default=200, help="on each store")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
+    engines.install()
     os.environ.update(AWS)
     print(HEAD, flush=True)
     shown: list[Figure] = []

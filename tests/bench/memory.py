@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from supervisor.demo.feed_process import FeedProcess
+from tests.arguments import whole
 from tests.bench.figures import HEAD, Figure, line, spread
 from tests.process.host import Host, wait_streaming
 from tests.wait import until
@@ -67,7 +68,7 @@ def figure(what: str, values_mb: list[float], of: str, goal_mb: float | None = N
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.memory")
-    parser.add_argument("--children", type=int, default=100)
+    parser.add_argument("--children", type=whole, default=100)
     options = parser.parse_args()
     print(HEAD, flush=True)
     met = True

@@ -22,6 +22,7 @@ from pathlib import Path
 from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Connection
 from tests import engines, faults
+from tests.arguments import whole
 from tests.bench.figures import HEAD, Figure, line, spread, write_json
 from tests.bench.fleet import AWS
 from tests.faults import Fault, Hang, Reply
@@ -210,13 +211,14 @@ def side_by_side(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.outage")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"some of {', '.join(KINDS)}; all by default")
-    parser.add_argument("--phases", type=int, default=20, help="short outages of each kind")
-    parser.add_argument("--rounds", type=int, default=3, help="long outages of each kind")
+    parser.add_argument("--phases", type=whole, default=20, help="short outages of each kind")
+    parser.add_argument("--rounds", type=whole, default=3, help="long outages of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     kinds = options.kinds or list(KINDS)
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"unknown kind {', '.join(sorted(unknown))}, expected some of {', '.join(KINDS)}")
+    engines.install()
     os.environ.update(AWS)
     print(HEAD, flush=True)
     figures: list[Figure] = []

@@ -21,6 +21,7 @@ import time
 
 import websocket
 
+from tests.arguments import whole
 from tests.bench.figures import cpu_s
 from tests.child import process, task
 from tests.feed import TEXT, Peer, frame
@@ -93,9 +94,9 @@ def child_us(url: str, messages: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.receive")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=whole, default=5)
     parser.add_argument(
-        "--messages", type=int, default=100_000, help="of the library; the child gets ten times as many"
+        "--messages", type=whole, default=100_000, help="of the library; the child gets ten times as many"
     )
     arguments = parser.parse_args()
     print("CPU us per message, median (lowest to highest)")

@@ -187,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+    engines.install()
     os.environ.update(AWS)
     print(HEAD, flush=True)
     figures = []

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 from supervisor.model import SECOND, Rules
+from tests.arguments import amount, whole
 from tests.sim.chaos import MORE_FAULTS, calm_down, disturb, recover
 from tests.sim.network import DELAYS
 from tests.sim.parts import rules
@@ -182,13 +183,24 @@ def describe(total: Tally, seed: int, seconds: float) -> str:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.campaign", description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=2_000_000, help="of the core, all worlds together")
-    parser.add_argument("--faults", type=int, default=50_000, help="without mere delays of messages")
-    parser.add_argument("--seconds", type=float, default=120, help="stop then, whether or not the goals are reached")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9), help="of the first world")
-    parser.add_argument("--worlds", type=int, help="run so many, whatever the goals")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.sim.campaign",
+        description=__doc__.split("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--steps", type=whole, default=2_000_000, help="of the core, all worlds together")
+    parser.add_argument("--faults", type=whole, default=50_000, help="without mere delays of messages")
+    parser.add_argument(
+        "--seconds",
+        type=amount,
+        default=120,
+        help="stop then, whether or not the goals are reached",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=random.SystemRandom().randrange(10**9), help="of the first world; by default any"
+    )
+    parser.add_argument("--worlds", type=whole, help="run so many, whatever the goals")
+    parser.add_argument("--processes", type=whole, default=os.cpu_count() or 1, help="side by side")
     return parser.parse_args(arguments)
 
 

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from tests import engines
+from tests.arguments import amount, whole
 from tests.bench.fleet import AWS
 from tests.process.campaign.report import tell
 from tests.process.campaign.run import Options, run, schedule
@@ -25,14 +27,18 @@ from tests.process.campaign.schedule import DECKS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.process.campaign", description=__doc__.split("\n")[0])
-    parser.add_argument("--store", choices=sorted(DECKS), default="sqlite")
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--faults", type=int, default=0, help="how many are planned; by default 480 in ten minutes")
-    parser.add_argument("--seed", type=int, default=None, help="by default one that the clock gives")
-    parser.add_argument("--shards", type=int, default=12)
-    parser.add_argument("--supervisors", type=int, default=3)
-    parser.add_argument("--lease-duration", type=float, default=3.0, metavar="SECONDS", dest="lease_s")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.process.campaign",
+        description=__doc__.split("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--store", choices=sorted(DECKS), default="sqlite", help="ministack is a DynamoDB engine")
+    parser.add_argument("--minutes", type=amount, default=10, help="in which faults strike")
+    parser.add_argument("--faults", type=whole, default=0, help="how many are planned; by default 480 in ten minutes")
+    parser.add_argument("--seed", type=int, default=None, help="of the schedule; by default one that the clock gives")
+    parser.add_argument("--shards", type=whole, default=12, help="of the fleet")
+    parser.add_argument("--supervisors", type=whole, default=3, help="of the fleet")
+    parser.add_argument("--lease-duration", type=amount, default=3.0, metavar="SECONDS", dest="lease_s", help="T")
     parser.add_argument("--keep", action="store_true", help="keep the folder also when all was well")
     parser.add_argument("--plan", action="store_true", help="print the schedule and end")
     given = vars(parser.parse_args(arguments))
@@ -45,11 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if only_plan:
         print(*schedule(options), sep="\n")
         return 0
+    if options.store == "ministack":
+        engines.install()
     os.environ.update(AWS)
     signal.signal(signal.SIGTERM, _interrupt)
     folder = Path(tempfile.mkdtemp(prefix=f"campaign-{options.seed}-"))
     (folder / "schedule.txt").write_text("\n".join(map(str, schedule(options))) + "\n")
-    print(f"its schedule and all that follows: {folder}", flush=True)
+    print(f"its schedule and all that follows, until it ended well: {folder}", flush=True)
     try:
         story = run(options, folder, say=True)
     except KeyboardInterrupt:
