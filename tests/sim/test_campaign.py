@@ -31,7 +31,7 @@ def test_fleets_under_attack_keep_every_rule_and_serve_every_shard_again_in_time
 
 
 def test_a_campaign_that_does_not_reach_its_goals_in_time_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_campaign(options("--seed 1 --seconds 0")) == 1
+    assert run_campaign(options("--seed 1 --seconds 0.001")) == 1
     assert "2,000,000 steps and 50,000 faults was not reached" in capsys.readouterr().out
 
 
