@@ -75,10 +75,16 @@ def _gives(shard: Shard, reason: str) -> bool:
 def _objection(move: wishes.Move, shard: str, fleet: Fleet, state: State) -> str:
     if move.target == state.me:
         return "it is here"
-    targets = [move.target] if move.target else [peer for peer in fleet.peers if peer != state.me]
-    if not any(fleet.can_take(target, shard) for target in targets):
-        return "it is not live, draining, full, or not configured for it" if move.target else "nobody else can take it"
-    if move.by_peer and _difference(fleet, state.me, targets[0]) < WORTH_MIN:
+    if move.target is None:
+        able = any(fleet.can_take(peer, shard) for peer in fleet.peers if peer != state.me)
+        return "" if able else "nobody else can take it"
+    if move.target not in fleet.peers:
+        return "no such supervisor is live, or it drains"
+    if shard not in fleet.peers[move.target].shards:
+        return "it is not configured there"
+    if not fleet.has_room(move.target):
+        return "there is no room"
+    if move.by_peer and _difference(fleet, state.me, move.target) < WORTH_MIN:
         return "the loads are even by now"
     return ""
 
