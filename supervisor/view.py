@@ -92,7 +92,7 @@ def headline(fleet: FleetView) -> str:
     """`fleet default: 2 supervisors, 16 shards: 15 held, 1 free; 15 of 15 connections open`"""
     states = ", ".join(f"{count} {state}" for state, count in sorted(fleet.counts().items(), key=lambda each: -each[1]))
     live = sum(supervisor.state != "stale" for supervisor in fleet.supervisors)
-    stale = f" ({len(fleet.supervisors) - live} stale)" if live < len(fleet.supervisors) else ""
+    stale = f" and {len(fleet.supervisors) - live} stale" if live < len(fleet.supervisors) else ""
     supervisors = f"{live} supervisor{'' if live == 1 else 's'}{stale}"
     shards = f"{len(fleet.shards)} shard{'' if len(fleet.shards) == 1 else 's'}"
     held = [shard for shard in fleet.shards if shard.state == "held"]
