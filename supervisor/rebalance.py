@@ -32,34 +32,38 @@ WORTH_MIN = 2  # how many shards more an owner must have than who asks
 def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: int) -> State:
     """What the wishes in our rows make us do: stop a paused shard, grant a move, or take it back."""
     for name, shard in state.shards.items():
-        row, phase = snapshot.leases.get(name), shard.phase
-        if row is None or not isinstance(phase, Held | Vacant):
-            continue
-        if isinstance(phase, Held) and phase.stage not in ("starting", "running"):
-            continue
-        if (row.owner, row.epoch) != (phase.tenure.owner, phase.tenure.epoch) or asked_ns <= phase.tenure.answered_ns:
+        row = snapshot.leases.get(name)
+        if row is None or not _may_give(shard, row, asked_ns):
             continue
         if row.paused:
             state = state.with_shard(_give(shard, turn, "paused"))
         elif row.move:
-            before = state
-            state = _heed_move(state, turn, fleet, shard, row)
-            if state is not before and (target := wishes.parse(row.move).target):
-                fleet = replace(fleet, loads={**fleet.loads, target: fleet.loads.get(target, 0) + 1})
+            state, fleet = _heed_move(state, turn, fleet, shard, row, wishes.parse(row.move))
     return state
 
 
-def _heed_move(state: State, turn: Turn, fleet: Fleet, shard: Shard, row: Lease) -> State:
-    assert row.move is not None
-    move = wishes.parse(row.move)
+def _may_give(shard: Shard, row: Lease, asked_ns: int) -> bool:
+    """Whether the row is our lease as it is now, and not given up already."""
+    phase = shard.phase
+    if not isinstance(phase, Held | Vacant) or (isinstance(phase, Held) and phase.stage not in ("starting", "running")):
+        return False
+    tenure = phase.tenure
+    return (row.owner, row.epoch) == (tenure.owner, tenure.epoch) and asked_ns > tenure.answered_ns
+
+
+def _heed_move(
+    state: State, turn: Turn, fleet: Fleet, shard: Shard, row: Lease, move: wishes.Move
+) -> tuple[State, Fleet]:
     if move.by_peer and any(_gives(other, wishes.BALANCED) for other in state.shards.values()):
-        return state
+        return state, fleet
     if objection := _objection(move, shard.name, fleet, state):
         turn.out.append(Apply(Wish(shard.name, row.owner, row.epoch, row.move, None)))
         turn.out.append(Log("info", "wish.refused", shard.name, row.epoch, f"move to {row.move}: {objection}"))
-        return state
-    shard = _give(shard, turn, move.reason)
-    return state.with_shard(replace(shard, gave_up_ns=turn.ns))
+        return state, fleet
+    state = state.with_shard(replace(_give(shard, turn, move.reason), gave_up_ns=turn.ns))
+    if move.target:
+        fleet = replace(fleet, loads={**fleet.loads, move.target: fleet.loads.get(move.target, 0) + 1})
+    return state, fleet
 
 
 def _give(shard: Shard, turn: Turn, reason: str) -> Shard:

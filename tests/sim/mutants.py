@@ -171,14 +171,14 @@ MUTANTS = (
     Mutant(
         "old news are taken for a second copy",
         "tenure.py",
-        "if row.beat >= tenure.applied.beat:",
+        "if row.beat > tenure.beat_tried or any(attempt.beat == row.beat for attempt in tenure.attempts):",
         "if True:",
         "answers_that_come_late",
     ),
     Mutant(
         "a second copy is not noticed",
         "tenure.py",
-        "if row.beat >= tenure.applied.beat:",
+        "if row.beat > tenure.beat_tried or any(attempt.beat == row.beat for attempt in tenure.attempts):",
         "if False:",
         "two_copies_of_one_machine",
     ),
@@ -415,8 +415,8 @@ MUTANTS = (
     Mutant(
         "who gave a shard away takes it again",
         "rebalance.py",
-        "    return state.with_shard(replace(shard, gave_up_ns=turn.ns))",
-        "    return state.with_shard(shard)",
+        "    state = state.with_shard(replace(_give(shard, turn, move.reason), gave_up_ns=turn.ns))\n",
+        "    state = state.with_shard(_give(shard, turn, move.reason))\n",
         "a_move_to_anybody",
     ),
     Mutant(
