@@ -102,6 +102,9 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
     for flaw in row.flaws:
         turn.out.append(Log("error", "row.rejected", shard.name, row.epoch, f"claimed without it: {flaw}"))
     epoch = 1 + max(row.epoch, shard.seen, shard.tried)
+    if row.owner is None and not row.history:
+        # Nobody ever claimed it: it may have been created late, in the place of a row that got further and was deleted.
+        epoch = max(epoch, turn.now.unix_ms // 1000)
     reason = "restart" if tenure else _ground(row, turn)
     claim = Claim(
         shard=shard.name,

@@ -81,6 +81,12 @@ def test_the_epoch_is_above_every_epoch_seen_or_tried(row: int, seen: int, tried
     assert known.tried == write.epoch
 
 
+def test_a_row_that_nobody_ever_claimed_may_stand_in_the_place_of_one_that_got_further() -> None:
+    """Created late, after the row that it was meant for had been created by another, claimed, and deleted."""
+    assert sent(shard(WANTED), 1, free())[1].epoch == 1_800_000_001, "unix seconds, as a row that is created now"
+    assert sent(shard(WANTED), 1, free(history=("7 bbbbbbbb 1799999999 stopped",)))[1].epoch == 9
+
+
 @pytest.mark.parametrize("row", [lease(), free()])
 def test_a_claim_is_conditional_on_the_very_row_that_was_read(row: Lease) -> None:
     _, write = sent(shard(WANTED), 1, row)
