@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.explore import SCOPES, SHORT, Scope, explore, story
-from tests.sim.explore_key import Keys
-from tests.sim.explore_moves import moves
-from tests.sim.explore_take import calm, take
-from tests.sim.explore_world import fleet, served
+from tests.sim.explore.key import Keys
+from tests.sim.explore.moves import moves
+from tests.sim.explore.search import SCOPES, SHORT, Scope, explore, story
+from tests.sim.explore.take import calm, take
+from tests.sim.explore.world import fleet, served
 from tests.sim.mutants import MUTANTS
 from tests.sim.test_mutations import mutate
 

@@ -1,6 +1,6 @@
 """A fleet as a value: one shard, a few supervisors that run the real core, their calls under way, and a store.
 
-What may happen next is listed by `explore_moves`, what comes of it is in `explore_take`. Time passes in quanta:
+What may happen next is listed by `moves`, what comes of it is in `take`. Time passes in quanta:
 
 - within a quantum everything that is due happens, in any order: ticks, requests that land, answers, deaths. Only then
   may time go on. A supervisor that is stopped hears nothing; its requests land, its child ends at its deadline;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor import leaseset
 from supervisor.writes import Create
-from tests.sim.explore_world import LATE, READS, RULES, SILENT, WRITES, Call, Move, World
+from tests.sim.explore.world import LATE, READS, RULES, SILENT, WRITES, Call, Move, World
 
 
 def moves(world: World) -> list[Move]:

@@ -11,7 +11,7 @@ from supervisor.state import State, shard_due_ns
 from supervisor.writes import Claim, Create, Release, Renew
 
 if TYPE_CHECKING:
-    from tests.sim.explore_world import Call, Host, World
+    from tests.sim.explore.world import Call, Host, World
 
 
 def instant(world: World) -> None:

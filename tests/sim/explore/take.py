@@ -7,10 +7,10 @@ from dataclasses import replace
 from supervisor import model
 from supervisor.model import Report
 from supervisor.writes import Claim, Unknown
-from tests.sim import explore_laws as laws
-from tests.sim.explore_moves import moves
-from tests.sim.explore_step import answer, end, land, step
-from tests.sim.explore_world import (
+from tests.sim.explore import laws
+from tests.sim.explore.moves import moves
+from tests.sim.explore.step import answer, end, land, step
+from tests.sim.explore.world import (
     PROCESSES,
     QUANTUM_NS,
     SHARD,

@@ -1,32 +1,23 @@
 """Breadth-first over every schedule of a small fleet, in search of a world in which a law does not hold.
 
-    python -m tests.sim.explore                 all scopes, about two minutes on two cores
-    python -m tests.sim.explore --short         a few seconds
-    python -m tests.sim.explore --deeper 4      four moves more in each scope, for as long as that takes
-
 Each scope starts a few supervisors, lets them settle or not, and then takes every move of every world that it has not
 seen yet, as long as faults are left and up to a number of moves. A world in which nothing can happen is bad as well;
 so is one of a sample from which a calm fleet does not serve its shard again. Since the shortest paths come first, the
-one that is printed for a bad world is as short as any. Exit code 1: a bad world was found.
+one that is printed for a bad world is as short as any.
 """
 
 from __future__ import annotations
 
 import gc
-import os
-import sys
 import time
 from array import array
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
-import click
-
-from tests.sim.explore_key import Keys
-from tests.sim.explore_moves import moves
-from tests.sim.explore_show import shown, told
-from tests.sim.explore_take import calm, take
-from tests.sim.explore_world import PROCESSES, READS, ROWS, WRITES, Move, World, fleet, served
+from tests.sim.explore.key import Keys
+from tests.sim.explore.moves import moves
+from tests.sim.explore.show import shown, told
+from tests.sim.explore.take import calm, take
+from tests.sim.explore.world import PROCESSES, READS, ROWS, WRITES, Move, World, fleet, served
 
 CALM_QUANTA = 24  # T, hang, crash window and polls, twice
 SAMPLE_EVERY = 199  # of the worlds that are found, how many are asked for their way out
@@ -179,24 +170,3 @@ def outcome(scope: Scope) -> tuple[Found, str]:
     if found.bad:
         line = f"{line}\n{story(scope, found.path)}\nBAD: {found.bad}"
     return found, line
-
-
-@click.command()
-@click.option("--short", is_flag=True, help="The few scopes that the tests run.")
-@click.option("--deeper", default=0, help="Moves more than usual.")
-def main(short: bool, deeper: int) -> None:
-    """Explore every scope; exit 1 if a bad world was found."""
-    scopes = [replace(scope, moves_max=scope.moves_max + deeper) for scope in (SHORT if short else SCOPES)]
-    states = 0
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for found, line in pool.map(outcome, scopes):
-            click.echo(line)
-            states += found.states
-            if found.bad:
-                pool.shutdown(wait=False, cancel_futures=True)
-                sys.exit(1)
-    click.echo(f"{states} states, 0 bad")
-
-
-if __name__ == "__main__":
-    main()

@@ -16,7 +16,7 @@ from functools import cache
 
 from supervisor.records import Member
 from supervisor.writes import Claim
-from tests.sim.explore_world import QUANTUM_NS, Call, Host, World
+from tests.sim.explore.world import QUANTUM_NS, Call, Host, World
 
 OLD_QUANTA = 5  # more than T and every other wait
 OLD_EPOCHS = 12

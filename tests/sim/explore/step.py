@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from supervisor import leaseset, model
 from supervisor.writes import Applied, Claim, DeleteMember, PutMember, Release, Renew, Write
-from tests.sim import explore_laws as laws
-from tests.sim.explore_world import SHARD, Call, Child, Instant, World, with_call, with_host
+from tests.sim.explore import laws
+from tests.sim.explore.world import SHARD, Call, Child, Instant, World, with_call, with_host
 from tests.sim.store import ModelStore
 
 
