@@ -7,8 +7,13 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import engines
+
+# The first run on a machine builds hypothesis' tables of Unicode, which takes seconds; and machines are noisy.
+settings.register_profile("tenured", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tenured")
 
 _AWS_FOR_TESTS = {
     "AWS_ACCESS_KEY_ID": "test-key-id",

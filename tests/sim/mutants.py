@@ -127,7 +127,6 @@ MUTANTS = (
         "claim.py",
         "epoch = 1 + max(row.epoch, shard.seen, shard.tried)",
         "epoch = 1 + max(row.epoch, shard.seen)",
-        "late_answer_starts_no_child",
     ),
     Mutant(
         "an epoch above the row's alone",
