@@ -21,8 +21,6 @@ from tests.sim.test_mutations import mutate
 BROKEN = (
     "the deadline counts from the answer",
     "an epoch above the highest seen, but not above the highest tried",
-    "a renewal whatever the beat",
-    "any refusal of a renewal is a loss",
     "an unknown renewal is taken as applied",
     "a snapshot older than the claim is taken as loss",
     "a release before the death",
