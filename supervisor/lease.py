@@ -175,14 +175,19 @@ def tick_held(shard: Shard, turn: Turn, report: Report | None) -> Shard:
     return shard
 
 
+def is_in_doubt(held: Held) -> bool:
+    """Whether a renewal was tried of which nobody knows what became: it failed, or its answer has not come yet."""
+    return bool(held.cause) or held.tenure.beat_tried > held.tenure.applied.beat
+
+
 def _pass_deadline(shard: Shard, turn: Turn, held: Held) -> tuple[Shard, Held]:
     """Fence at the deadline; or, under `hold` and only while the store is unreachable to us, move it in time."""
     policy = shard.rule.policy if shard.rule else "fence"
     nearly_ns = held.deadline_ns - turn.rules.renew_every_ns // 2
-    if policy == "hold" and held.cause and turn.ns >= nearly_ns:
+    if policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:
         deadline_ns = turn.ns + held.tenure.duration_ns - turn.rules.margin_ns
         turn.out.append(Extend(shard.name, held.tenure.epoch, deadline_ns))
-        reason = f"outage_policy hold keeps the connections, another owner is possible; {held.cause}"
+        reason = f"outage_policy hold keeps the connections, another owner is possible; {held.cause or 'no answer yet'}"
         turn.out.append(Log("warning", "store.unreachable", shard.name, held.tenure.epoch, reason))
         held = replace(held, deadline_ns=deadline_ns)
     elif turn.ns >= held.deadline_ns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from supervisor.lease import KILL_AGAIN_NS
+from supervisor.lease import KILL_AGAIN_NS, is_in_doubt
 from supervisor.model import Rules
 from supervisor.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
 from supervisor.records import Member, compact
@@ -132,7 +132,7 @@ def _held_due_ns(held: Held, shard: Shard, state: State) -> int:
     if held.stage == "killing":
         return held.since_ns + KILL_AGAIN_NS
     due_ns = held.deadline_ns
-    if shard.rule and shard.rule.policy == "hold" and held.cause:
+    if shard.rule and shard.rule.policy == "hold" and is_in_doubt(held):
         due_ns -= rules.renew_every_ns // 2
     if held.retry_ns is not None:
         due_ns = min(due_ns, held.retry_ns)

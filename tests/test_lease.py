@@ -215,6 +215,15 @@ def test_an_outage_kills_at_the_deadline_neither_earlier_nor_later() -> None:
     assert not phase(after).crashed
 
 
+def test_hold_moves_the_deadline_also_while_the_answer_of_a_renewal_has_not_come_yet() -> None:
+    known, write = lease.renewal(held(policy="hold"), turn(7.5), report(7.5))
+    assert write is not None
+    now = turn(8)
+    known = lease.tick_held(known, now, report(8))
+    assert only(now.out, Extend).deadline_ns == ns(17)
+    assert none(now.out, Kill)
+
+
 def test_hold_moves_the_deadline_before_it_passes_and_only_while_the_store_is_unreachable() -> None:
     reachable, unreachable = held(policy="hold"), held(policy="hold", cause="timeout")
     now = turn(7.5)

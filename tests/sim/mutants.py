@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "hold does not move the deadline",
         "lease.py",
-        'if policy == "hold" and held.cause and turn.ns >= nearly_ns:',
+        'if policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:',
         "if False:",
         "outage_policy_hold",
     ),
