@@ -43,10 +43,11 @@ def flaw(member: Member, attempt: Attempt, read_digest: Callable[[], object], wa
     """What is wrong with this way of writing to the row of `member`, which must be in the store; empty: nothing.
 
     It changes the row's `digest`: the caller puts the row again. The read at the end is for engines whose answers
-    are right and whose deeds are not. Raises `Unavailable` if a late put of an earlier probe came in between.
+    are right and whose deeds are not. Raises `Unavailable` if a late write of an earlier probe came in between: one
+    that hung may land at any time, and what it leaves says nothing about this one.
     """
     right, beat = Equals("nonce", member.nonce), Between("beat", member.beat, member.beat)
-    truth = f"probe of {way}"
+    truth = f"probe of {way} {member.nonce}"
     if not attempt(_touch(member, truth, (right, beat))):
         return "refuses a write whose conditions are true"
     lies: tuple[tuple[Term, ...], ...] = (
@@ -58,8 +59,8 @@ def flaw(member: Member, attempt: Attempt, read_digest: Callable[[], object], wa
         if attempt(_touch(member, f"{truth}, false", terms)):
             return "applies a write whose condition is false"
     digest = read_digest()
-    if digest == member.digest:
-        raise Unavailable("the member row was put again during the probe")
+    if member.nonce not in str(digest):
+        raise Unavailable("a late write to the member row came in between during the probe")
     return "" if digest == truth else "does not do what it answers"
 
 

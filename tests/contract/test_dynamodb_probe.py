@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 from pathlib import Path
@@ -44,6 +45,17 @@ def without_extra_conditions(body: bytes) -> bytes:
         if dropped:
             statement["Parameters"] = statement["Parameters"][: text.count("?")]
     return json.dumps(call).encode()
+
+
+def land_again(proxy: FaultProxy, body: bytes) -> int:
+    """What the engine says to an UpdateItem that comes once more."""
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.upstream_port, timeout=10)
+    target = {"X-Amz-Target": "DynamoDB_20120810.UpdateItem", "Content-Type": "application/x-amz-json-1.0"}
+    try:
+        connection.request("POST", "/", body, target)
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def test_an_engine_that_ignores_conditions_is_unfit(proxy: FaultProxy, proved: DynamoStore) -> None:
@@ -96,8 +108,32 @@ def test_a_late_put_of_an_earlier_probe_spoils_the_probe_but_not_the_verdict(
         return body
 
     proxy.fault = Rewrite(put_again, Pick("GetItem"))
-    with pytest.raises(Unavailable, match="was put again during the probe"):
+    with pytest.raises(Unavailable, match="a late write to the member row came in between"):
         proved.prove(member(), CALL_TIMEOUT_S)
+
+
+def test_a_late_write_of_an_earlier_probe_is_not_taken_for_a_deed_of_this_one(
+    proxy: FaultProxy, proved: DynamoStore
+) -> None:
+    """A probe of batches that hung lands in the middle of the next probe, after its put has made it possible."""
+    earlier = []
+
+    def keep(body: bytes) -> bytes:
+        earlier.append(body)
+        return body
+
+    proxy.fault = Rewrite(keep, Pick("UpdateItem", lambda body: b"probe of updates" in body and b"false" not in body))
+    proved.prove(member(nonce="earlier"), CALL_TIMEOUT_S)
+
+    def land(body: bytes) -> bytes:
+        proxy.fault = None
+        proved.apply(PutMember(member(nonce="earlier")), CALL_TIMEOUT_S)
+        assert land_again(proxy, earlier[0]) == 200
+        return body
+
+    proxy.fault = Rewrite(land, Pick("GetItem"))
+    with pytest.raises(Unavailable, match="a late write to the member row came in between"):
+        proved.prove(member(nonce="later"), CALL_TIMEOUT_S)
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "UnknownOperationException", "ValidationException"])
