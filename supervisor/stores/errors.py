@@ -15,6 +15,7 @@ from supervisor.writes import Unknown
 
 REFUSED = ("ConditionalCheckFailedException", "ConditionalCheckFailed")  # of a call, of a statement in a batch
 MISSING_TABLE = "ResourceNotFoundException"
+_MISSING_TABLE_OF_STATEMENT = "ResourceNotFound"  # in a batch each statement has a shorter code of its own
 EXISTING_TABLE = "ResourceInUseException"
 # The engine, or its permissions, do not know the operation or one of its parameters: trying again is useless.
 UNSUPPORTED = (
@@ -112,7 +113,7 @@ def _cause(operation: str, code: str, message: str, where: str) -> str:
         return f"{operation}: {action[1] if action else f'dynamodb:{operation}'} is not permitted ({code})"
     if code in _THROTTLED:
         return f"{operation}: throttled ({code})"
-    if code == MISSING_TABLE:
+    if code in (MISSING_TABLE, _MISSING_TABLE_OF_STATEMENT):
         return f"{operation}: the table does not exist ({code}); `tenured init` creates it"
     return f"{operation}: {code} ({where})"
 

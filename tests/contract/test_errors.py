@@ -13,7 +13,7 @@ import urllib3.exceptions
 
 from supervisor.records import Lease
 from supervisor.stores.dynamodb import DynamoStore
-from supervisor.stores.errors import failed
+from supervisor.stores.errors import failed, failed_statement
 from supervisor.stores.interface import Unavailable
 from supervisor.stores.location import open_store
 from supervisor.writes import Unknown
@@ -119,3 +119,11 @@ def test_only_what_certainly_reached_nobody_is_unsent(kind: str, unsent: bool) -
 def test_a_real_refused_connection_is_unsent(store: DynamoStore) -> None:
     outcome = store.apply(renew(ROW), 0.2)
     assert outcome == Unknown("UpdateItem: cannot connect to the endpoint", unsent=True)
+
+
+@pytest.mark.parametrize("code", ["ResourceNotFoundException", "ResourceNotFound"])
+def test_a_missing_table_is_named_also_where_a_statement_of_a_batch_misses_it(code: str) -> None:
+    found = failed_statement({"Error": {"Code": code, "Message": "hunter2"}})
+    assert found is not None
+    assert "the table does not exist" in found.cause
+    assert "hunter2" not in found.cause
