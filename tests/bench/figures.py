@@ -6,7 +6,8 @@ import dataclasses
 import json
 import os
 import statistics
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,9 +50,24 @@ def line(figure: Figure) -> str:
     return f"{figure.name:<58}{value:>12}{goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
 
 
-def write_json(figures: Iterable[Figure], path: Path) -> None:
-    rows = [dataclasses.asdict(figure) | {"met": figure.met} for figure in figures]
-    path.write_text(json.dumps(rows, indent=2) + "\n")
+def report(figures: Iterable[Figure], path: Path | None) -> int:
+    """Show each figure as soon as it is measured, write all of them to `path`; the exit code is 1 if one misses."""
+    print(HEAD, flush=True)
+    shown = []
+    for figure in figures:
+        shown.append(figure)
+        print(line(figure), flush=True)
+    if path:
+        rows = [dataclasses.asdict(figure) | {"met": figure.met} for figure in shown]
+        path.write_text(json.dumps(rows, indent=2) + "\n")
+    return 0 if all(figure.met for figure in shown) else 1
+
+
+def in_folders(parts: Iterable[tuple[str, Callable[[Path], Iterator[Figure]]]]) -> Iterator[Figure]:
+    """The figures of each part, which measures in a folder of its own."""
+    for name, part in parts:
+        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as folder:
+            yield from part(Path(folder))
 
 
 def cpu_s(pid: int) -> float:

@@ -12,7 +12,6 @@ import argparse
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ import psutil
 from supervisor.demo.feed_process import FeedProcess
 from tests import engines
 from tests.arguments import whole
-from tests.bench.figures import HEAD, Figure, cpu_s, line, spread, write_json
+from tests.bench.figures import Figure, cpu_s, in_folders, report, spread
 from tests.process.hand import DynamoHand
 from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
 from tests.wait import until
@@ -230,16 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
     engines.install()
     os.environ.update(AWS)
-    print(HEAD, flush=True)
-    figures = []
-    for name in options.parts or PARTS:
-        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as folder:
-            for figure in PARTS[name](Path(folder), options.rounds):
-                figures.append(figure)
-                print(line(figure), flush=True)
-    if options.json:
-        write_json(figures, options.json)
-    return 0 if all(figure.met for figure in figures) else 1
+    parts = ((name, lambda folder, part=PARTS[name]: part(folder, options.rounds)) for name in options.parts or PARTS)
+    return report(in_folders(parts), options.json)
 
 
 if __name__ == "__main__":

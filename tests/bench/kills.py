@@ -13,7 +13,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Connection
 from tests import engines
 from tests.arguments import whole
-from tests.bench.figures import HEAD, Figure, line, p99, spread, write_json
+from tests.bench.figures import Figure, in_folders, p99, report, spread
 from tests.bench.fleet import AWS
 from tests.process.hand import DynamoHand, Hand, SqliteHand
 from tests.process.host import Deaths, Host, tenured, wait_streaming
@@ -207,16 +206,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     engines.install()
     os.environ.update(AWS)
-    print(HEAD, flush=True)
-    shown: list[Figure] = []
-    for work in (on_sqlite, on_ministack):
-        with tempfile.TemporaryDirectory(prefix="bench-kills-") as folder:
-            for figure in work(Path(folder), options.kills):
-                shown.append(figure)
-                print(line(figure), flush=True)
-    if options.json:
-        write_json(shown, options.json)
-    return 0 if all(figure.met for figure in shown) else 1
+    works = (("sqlite", on_sqlite), ("ministack", on_ministack))
+    parts = ((name, lambda folder, work=work: work(folder, options.kills)) for name, work in works)
+    return report(in_folders(parts), options.json)
 
 
 if __name__ == "__main__":

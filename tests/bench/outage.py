@@ -23,7 +23,7 @@ from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Connection
 from tests import engines, faults
 from tests.arguments import whole
-from tests.bench.figures import HEAD, Figure, line, spread, write_json
+from tests.bench.figures import Figure, report, spread
 from tests.bench.fleet import AWS
 from tests.faults import Fault, Hang, Reply
 from tests.process.host import Deaths, Host, tenured, wait_streaming
@@ -220,17 +220,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown kind {', '.join(sorted(unknown))}, expected some of {', '.join(KINDS)}")
     engines.install()
     os.environ.update(AWS)
-    print(HEAD, flush=True)
-    figures: list[Figure] = []
-    with tempfile.TemporaryDirectory(prefix="bench-outage-") as name, engines.ministack() as engine:
-        folder = Path(name)
-        for lease_s, phases in ((3.0, options.phases), (10.0, PHASES_OF_LONG_LEASES)):
-            for figure in side_by_side(folder, engine, kinds, lease_s, phases, options.rounds):
-                figures.append(figure)
-                print(line(figure), flush=True)
-    if options.json:
-        write_json(figures, options.json)
-    return 0 if all(figure.met for figure in figures) else 1
+    return report(_figures(kinds, options.phases, options.rounds), options.json)
+
+
+def _figures(kinds: Sequence[str], phases: int, rounds: int) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="bench-outage-") as folder, engines.ministack() as engine:
+        for lease_s, count in ((3.0, phases), (10.0, PHASES_OF_LONG_LEASES)):
+            yield from side_by_side(Path(folder), engine, kinds, lease_s, count, rounds)
 
 
 if __name__ == "__main__":

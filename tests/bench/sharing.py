@@ -16,7 +16,6 @@ import argparse
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from supervisor.demo.feed_process import FeedProcess
 from tests import engines
-from tests.bench.figures import HEAD, Figure, line, spread, write_json
+from tests.bench.figures import Figure, in_folders, report, spread
 from tests.bench.fleet import AWS
 from tests.process.host import Host, tenured, wait_streaming
 from tests.proxy import FaultProxy
@@ -189,16 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
     engines.install()
     os.environ.update(AWS)
-    print(HEAD, flush=True)
-    figures = []
-    for name in options.parts or PARTS:
-        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as folder:
-            for figure in PARTS[name](Path(folder)):
-                figures.append(figure)
-                print(line(figure), flush=True)
-    if options.json:
-        write_json(figures, options.json)
-    return 0 if all(figure.met for figure in figures) else 1
+    parts = ((name, PARTS[name]) for name in options.parts or PARTS)
+    return report(in_folders(parts), options.json)
 
 
 if __name__ == "__main__":
