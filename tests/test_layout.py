@@ -111,7 +111,7 @@ def test_modules_flow_one_way() -> None:
     for path in FILES:
         for module in set(imports(path)) & set(users):
             users[module].add(name_of(path))
-    assert users == {"supervisor.cli": set(), "supervisor.daemon": {"supervisor/cli.py"}}
+    assert users == {"supervisor.cli": set(), "supervisor.daemon": {"supervisor/commands/local.py"}}
 
 
 def test_the_stores_know_the_records_and_nothing_of_the_daemon() -> None:

@@ -1,0 +1,84 @@
+"""Commands about the supervisor of this host: run, check, health."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor import exits
+from supervisor.commands.means import Failed, file_option, loaded_from
+
+if TYPE_CHECKING:
+    from supervisor.config import Loaded
+
+HEALTH_TIMEOUT_S = 5.0
+
+
+@click.command(epilog="Example: tenured run -c /etc/tenured/tenured.ini")
+@file_option
+def run(source: str) -> int:
+    """Run the supervisor of this host until it is told to stop.
+
+    SIGTERM stops it gracefully and releases every lease; a second one hurries.
+    """
+    if sys.platform != "linux":
+        raise Failed(exits.LIMITS, f"run needs Linux, this is {sys.platform}")
+    from supervisor import signals
+
+    signals.end_at_once()  # before what takes its time: process 1 would miss a stop meanwhile
+    loaded = loaded_from(source)
+    from supervisor import daemon
+
+    return daemon.run(loaded.settings, (*loaded.warnings, *_outlet_warnings(loaded)))
+
+
+def _outlet_warnings(loaded: Loaded) -> list[str]:
+    from supervisor.outlet import in_container, lossy_log
+
+    log = lossy_log(os.fstat(sys.stdout.fileno()), os.environ, in_container(os.environ))
+    streams = [stream.name for stream in loaded.settings.streams if stream.spec.sink == "stdout"] if log else []
+    advice = "which drops and cuts lines; sink = stdout is for pipes and trials, jsonl:PATH keeps every event"
+    return [f"[stream:{name}] writes its events to {log}, {advice}" for name in streams]
+
+
+@click.command(epilog="Example: tenured check -c ./tenured.ini")
+@file_option
+def check(source: str) -> int:
+    """Check the configuration and say what it means; nothing is started, nothing is contacted."""
+    from supervisor.summary import summary
+
+    loaded = loaded_from(source)
+    for line in summary(loaded.settings):
+        click.echo(line)
+    for warning in loaded.warnings:
+        print(f"tenured: warning: {warning}", file=sys.stderr)
+    return exits.OK
+
+
+@click.command(epilog="Example: tenured health --ready -c /etc/tenured/tenured.ini")
+@file_option
+@click.option(
+    "--ready", is_flag=True, help="Also ask whether it does its work: the store is reachable, its shards run."
+)
+def health(source: str, ready: bool) -> int:
+    """Whether the supervisor of this host is alive: its loop answers. An outage of the store does not fail it.
+
+    Exit code 0: yes. 1: no.
+    """
+    from supervisor.ask import NoAnswer, ask, socket_path
+
+    run_dir = loaded_from(source).settings.run_dir
+    try:
+        reply = ask(socket_path(run_dir), "health", HEALTH_TIMEOUT_S)
+    except NoAnswer as error:
+        raise Failed(exits.NOT_PERMITTED if error.permission else exits.NO, str(error)) from None
+    if ready and not reply.get("ready"):
+        raise Failed(
+            exits.NO,
+            f"{reply.get('supervisor', 'the supervisor')} is not ready: {reply.get('reason', 'no reason given')}",
+        )
+    click.echo(f"{reply.get('supervisor', 'the supervisor')} is {'ready' if reply.get('ready') else 'alive'}")
+    return exits.OK

@@ -1,0 +1,87 @@
+"""What commands share: their options, the configuration or the store that they name, and how they fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from supervisor import exits
+
+if TYPE_CHECKING:
+    from supervisor.config import Loaded
+    from supervisor.stores.interface import Store
+
+DEFAULT_FILE = "/etc/tenured/tenured.ini"
+CALL_TIMEOUT_S = 10.0
+
+
+class Failed(Exception):
+    """A command cannot do its work: sentences for stderr and an exit code."""
+
+    def __init__(self, code: int, *sentences: str) -> None:
+        super().__init__(*sentences)
+        self.code = code
+        self.sentences = sentences
+
+
+def say(code: int, *sentences: str) -> int:
+    """Sentences for stderr; the code comes back."""
+    for sentence in sentences:
+        print(f"tenured: {sentence}", file=sys.stderr)
+    return code
+
+
+file_option = click.option(
+    "-c",
+    "--config",
+    "source",
+    default=DEFAULT_FILE,
+    show_default=True,
+    metavar="FILE",
+    help="The configuration; env:NAME reads its text from a variable.",
+)
+store_option = click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Use this store, and read no configuration: dynamodb://... or sqlite:///PATH.",
+)
+
+
+def loaded_from(source: str) -> Loaded:
+    """The configuration, or its mistakes as our failure."""
+    from supervisor.config import ConfigError, examine
+
+    try:
+        return examine(source, os.environ)
+    except ConfigError as error:
+        raise Failed(exits.NOT_PERMITTED if error.permission else exits.CONFIG, *error.problems) from None
+
+
+def store_of(source: str, store_url: str | None) -> tuple[Store, Loaded | None]:
+    """The store of the command line, or that of the configuration, which then comes along."""
+    from supervisor.stores.location import open_store
+
+    loaded = None if store_url else loaded_from(source)
+    url, base = (loaded.settings.store, loaded.settings.base) if loaded else (store_url or "", Path.cwd())
+    try:
+        return open_store(url, base, CALL_TIMEOUT_S), loaded
+    except ValueError as error:
+        raise Failed(exits.CONFIG if loaded else exits.USAGE, str(error)) from None
+
+
+def asked(store: Store, question: Callable[[], Any]) -> Any:
+    """The store's answer, or its failure as ours."""
+    from supervisor.stores.interface import Unavailable, Unfit
+
+    try:
+        return question()
+    except Unfit as error:
+        raise Failed(exits.STORE, str(error)) from None
+    except Unavailable as error:
+        raise Failed(exits.STORE, f"store {store.url} cannot be used: {error}") from None
