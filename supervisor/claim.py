@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.lease import deadline_of, release
+from supervisor.lease import UNCONFIGURED, release
 from supervisor.model import MS, Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
 from supervisor.records import Lease, history_after
@@ -43,6 +43,8 @@ def read_wanted(shard: Shard, turn: Turn, row: Lease | None, claimable: bool) ->
     assert isinstance(phase, Wanted)
     if row is not None and (tried := _stray(shard, turn.me, row)):
         return _take_stray(shard, turn, row, tried)
+    if shard.rule is None:
+        return replace(shard, phase=Idle())
     if row is not None and claimable:
         return _claim(shard, turn, row)
     if turn.ns >= phase.until_ns:
@@ -139,7 +141,7 @@ def tick_vacant(shard: Shard, turn: Turn) -> Shard:
     phase = shard.phase
     assert isinstance(phase, Vacant)
     if turn.leaving or shard.rule is None:
-        return release(shard, turn, phase.tenure, "stopped")
+        return release(shard, turn, phase.tenure, "stopped" if shard.rule else UNCONFIGURED)
     if turn.draining:
         return shard
     return _claim(shard, turn, phase.tenure.row, phase.tenure) if turn.ns >= phase.due_ns else shard
@@ -166,16 +168,22 @@ def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Sh
 
 
 def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
-    tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)
+    tenure = _tenure(turn, phase.claim, row, phase.sent_ns)
     turn.look |= phase.asked
     shard = replace(shard, unsettled=(), abandoned=False)
-    deadline_ns = deadline_of(tenure, turn)
-    if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:
+    deadline_ns = tenure.deadline_ns
+    if turn.draining or shard.rule is None or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))
     turn.out.append(Start(shard.name, tenure.epoch, deadline_ns, tenure.checkpoint))
     reason = phase.claim.history[-1].split(" ")[3]  # ours: what a read shows may have been changed by anybody
     turn.out.append(Log("info", "lease.claimed", shard.name, tenure.epoch, reason))
     return replace(shard, phase=Held(tenure, deadline_ns, "starting", turn.ns))
+
+
+def _tenure(turn: Turn, claim: Claim, row: Lease, sent_ns: int) -> Tenure:
+    """The claim may be older than the rules, and its lease longer than their margin is made for."""
+    margin_ns = max(turn.rules.margin_ns, claim.duration_ms * MS // 10)
+    return begin(claim, row, sent_ns, turn.ns, margin_ns)
 
 
 def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
@@ -293,5 +301,5 @@ def is_stray(shard: Shard, me: str, row: Lease) -> bool:
 
 
 def _take_stray(shard: Shard, turn: Turn, row: Lease, tried: Tried) -> Shard:
-    tenure = begin(tried.claim, row, tried.sent_ns, turn.ns)
+    tenure = _tenure(turn, tried.claim, row, tried.sent_ns)
     return replace(shard, phase=Vacant(tenure, turn.ns), unsettled=())

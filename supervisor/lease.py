@@ -25,10 +25,7 @@ KILL_AGAIN_NS = SECOND
 RELEASE_DURATIONS = 10  # for which a release is tried after its lease ran out
 ATTEMPTS_MAX = 1000  # since the last one applied; only a long outage under `hold` gets there
 RETRY_SHIFT_MAX = 2
-
-
-def deadline_of(tenure: Tenure, turn: Turn) -> int:
-    return tenure.expires_ns - turn.rules.margin_ns
+UNCONFIGURED = "unconfigured"  # why a lease is released that a reload took out of the configuration
 
 
 # --- renewing ---------------------------------------------------------------------------------------------
@@ -63,7 +60,7 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
         open=report.open,
         want=report.want,
         quiet_ms=max(0, turn.ns - report.last_event_ns) // MS if report.last_event_ns else None,
-        policy=shard.rule.policy if shard.rule else "fence",
+        policy=tenure.policy,
         checkpoint=report.checkpoint or tenure.checkpoint,
         at=turn.now.unix_ms,
     )
@@ -109,7 +106,7 @@ def _advance(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
     if tenure is phase.tenure:
         return shard
     newer = tenure.applied.sent_ns > phase.tenure.applied.sent_ns
-    deadline_ns = max(phase.deadline_ns, deadline_of(tenure, turn))
+    deadline_ns = max(phase.deadline_ns, tenure.deadline_ns)
     if deadline_ns > phase.deadline_ns and phase.stage != "killing":
         turn.out.append(Extend(shard.name, tenure.epoch, deadline_ns))
     held = replace(phase, tenure=tenure, deadline_ns=deadline_ns)
@@ -182,10 +179,9 @@ def is_in_doubt(held: Held) -> bool:
 
 def _pass_deadline(shard: Shard, turn: Turn, held: Held) -> tuple[Shard, Held]:
     """Fence at the deadline; or, under `hold` and only while the store is unreachable to us, move it in time."""
-    policy = shard.rule.policy if shard.rule else "fence"
     nearly_ns = held.deadline_ns - turn.rules.renew_every_ns // 2
-    if policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:
-        deadline_ns = turn.ns + held.tenure.duration_ns - turn.rules.margin_ns
+    if held.tenure.policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:
+        deadline_ns = turn.ns + held.tenure.duration_ns - held.tenure.margin_ns
         turn.out.append(Extend(shard.name, held.tenure.epoch, deadline_ns))
         reason = f"outage_policy hold keeps the connections, another owner is possible; {held.cause or 'no answer yet'}"
         turn.out.append(Log("warning", "store.unreachable", shard.name, held.tenure.epoch, reason))
@@ -224,11 +220,11 @@ def kill(shard: Shard, turn: Turn, reason: str) -> Shard:
     return replace(shard, phase=replace(held, stage="killing", since_ns=turn.ns, reason=reason))
 
 
-def stop(shard: Shard, turn: Turn, reason: str) -> Shard:
-    """Ask the child to end; its lease is released when it is dead."""
+def stop(shard: Shard, turn: Turn, reason: str, release: bool = True) -> Shard:
+    """Ask the child to end; when it is dead its lease is released, or claimed again."""
     held = shard.phase
     assert isinstance(held, Held)
-    held = replace(held, release=True, crashed=False)
+    held = replace(held, release=held.release or release, crashed=False)
     if held.stage in ("starting", "running"):
         turn.out.append(Stop(shard.name, held.tenure.epoch, reason))
         held = replace(held, stage="stopping", since_ns=turn.ns, reason=reason)
@@ -266,7 +262,7 @@ def _crashed(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
     crashes = restart.remember(shard.crashes, turn.ns, window_ns)
     start_ns = restart.start_at(crashes, window_ns, turn.now.fraction(f"crash {shard.name}"))
     shard = replace(shard, crashes=crashes, start_ns=start_ns)
-    if len(crashes) >= turn.rules.crash_limit or start_ns >= deadline_of(tenure, turn):
+    if len(crashes) >= turn.rules.crash_limit or start_ns >= tenure.deadline_ns:
         return release(replace(shard, gave_up_ns=turn.ns, failed_ns=turn.ns), turn, tenure, "crashed")
     return replace(shard, phase=Vacant(tenure, start_ns))
 

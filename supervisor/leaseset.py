@@ -1,7 +1,8 @@
 """The decisions of a supervisor: `step(state, event, now) -> (state, effects)`.
 
 Pure: no I/O, no clock, no randomness, no logging (log lines are effects). It only distributes: what an event means
-for one lease stands in `lease` and `claim`, what a snapshot means in `poll`, how a stop goes on in `drain`.
+for one lease stands in `lease` and `claim`, what a snapshot means in `poll`, how a stop goes on in `drain`, how a
+reload does in `reload`.
 
 Never two children for a shard, a release only after a death that was seen, a refused lease killed in the same step:
 the phases (see `phases`) cannot express the contrary. What the types cannot rule out is asserted; the daemon turns
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from supervisor import claim, drain, exits, lease, poll
+from supervisor import claim, drain, exits, lease, poll, reload
 from supervisor.fleet import target_of
 from supervisor.model import (
     MS,
@@ -29,6 +30,8 @@ from supervisor.model import (
     Prove,
     Proved,
     ReadFailed,
+    Reconfigured,
+    ReloadRejected,
     Renewals,
     Report,
     RowRead,
@@ -89,6 +92,10 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
             state = _take_snapshot(state, turn)
         case Exited(name):
             state = state.with_shard(lease.exited(state.shards[name], turn, event))
+        case Reconfigured():
+            state = reload.reconfigure(state, turn, event)
+        case ReloadRejected(reason):
+            state = replace(state, rejected=reason)
         case StopRequested():
             state = drain.request(state, turn)
     if turn.copied:
@@ -97,7 +104,7 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
         state = replace(state, ask_ns=turn.ns + state.rules.duration_ns)
     if turn.look and state.stage == "active":
         state = replace(state, snapshot_ns=min(state.snapshot_ns, turn.ns))
-    return drain.advance(state, turn), turn.out
+    return drain.advance(reload.advance(state, turn), turn), turn.out
 
 
 def due_ns(state: State) -> int:
@@ -106,8 +113,7 @@ def due_ns(state: State) -> int:
     if state.stage in ("active", "draining"):
         instants.append(state.round_ns)
         instants += [due for shard in state.shards.values() if (due := shard_due_ns(shard, state)) is not None]
-        if (drain_ns := drain.due_ns(state)) is not None:
-            instants.append(drain_ns)
+        instants += [due for due in (drain.due_ns(state), reload.due_ns(state)) if due is not None]
     return min(instants)
 
 
@@ -172,7 +178,7 @@ def _tick_shard(shard: Shard, turn: Turn, report: Report | None) -> Shard:
 
 def _begin_round(state: State, turn: Turn) -> State:
     """Once a round our member row is renewed too. The next round is counted from this one, not from when it came."""
-    every_ns = state.rules.renew_every_ns
+    every_ns = state.round_every_ns
     round_ns = state.round_ns + every_ns
     parting = state.drain is not None and state.drain.parting_ns is not None
     member = state.member

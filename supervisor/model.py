@@ -74,6 +74,8 @@ class Rules:
     crash_limit: int
     crash_window_ns: int
     host: str = ""
+    task: str = ""
+    zone: str = ""
     version: str = ""
     digest: str = ""
 
@@ -165,6 +167,21 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """The configuration was read anew. `outdated`: shards that it still has, whose children must be replaced."""
+
+    rules: Rules
+    outdated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadRejected:
+    """A new configuration is invalid, and the old one stays. `reason`: its first mistake, for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """The first asks for a graceful stop, the second for one at once."""
 
@@ -179,6 +196,8 @@ Event = (
     | Snapshotted
     | SnapshotFailed
     | Exited
+    | Reconfigured
+    | ReloadRejected
     | StopRequested
 )
 

@@ -60,6 +60,7 @@ class Held:
     reason: str = ""
     release: bool = False  # once the child is dead: give the lease up, rather than start again
     crashed: bool = True  # the death that comes counts as a crash
+    outdated: bool = False  # its child runs an old configuration, and is replaced when its turn comes
     pending: str = ""  # nonce of the renewal under way
     pending_ns: int = 0
     retry_ns: int | None = None

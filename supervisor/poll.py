@@ -115,7 +115,7 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
     fresh_room = _room_for_fresh(state)
     for row in sorted(fleet.rows, key=lambda row: _taker(fleet, row) != state.me):
         shard = state.shards.get(row.shard)
-        if shard is None or not isinstance(shard.phase, Idle | Wanted):
+        if shard is None or shard.rule is None or not isinstance(shard.phase, Idle | Wanted):
             continue
         fresh = row.owner is None and not row.move and not shard.had_owner
         if not _is_ours(state, turn, fleet, row, fresh) or _must_yield(state, shard, turn, fleet):
@@ -153,7 +153,8 @@ def _room_for_fresh(state: State) -> int:
     started in the same second, appear first, and leaves them their part."""
     if state.own_seen < OWN_SEEN_MIN:
         return 0
-    return len(state.shards) if state.polls > START_POLLS else max(START_CLAIMS_MIN, len(state.shards) // 8)
+    shards = len(state.rules.shards)
+    return shards if state.polls > START_POLLS else max(START_CLAIMS_MIN, shards // 8)
 
 
 def _must_yield(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:

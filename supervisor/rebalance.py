@@ -129,7 +129,7 @@ def _choice(state: State, turn: Turn, fleet: Fleet, mine: int) -> Lease | None:
         if owner is None or owner == state.me or row.move or loads.get(owner, 0) - mine < WORTH_MIN:
             continue
         shard = state.shards.get(row.shard)
-        if shard is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch:
+        if shard is None or shard.rule is None or not isinstance(shard.phase, Idle) or shard.kept == row.epoch:
             continue
         if shard.failed_ns is not None or turn.ns < shard.start_ns:
             continue

@@ -48,6 +48,15 @@ class State:
     strangers: frozenset[str] = frozenset()  # members of other fleets that were logged
     empty_ns: int | None = None  # when, just before our first write, no row of any kind stood in the store
     drain: Drain | None = None
+    replacing: str = ""  # the shard whose child is being replaced after a reload
+    replacing_ns: int = 0  # since when
+    rejected: str = ""  # why the last reload was rejected
+
+    @property
+    def round_every_ns(self) -> int:
+        """The renew interval in force: a reload cannot stretch it beyond what leases claimed before need."""
+        durations = [shard.phase.tenure.duration_ns for shard in self.shards.values() if isinstance(shard.phase, Held)]
+        return min(self.rules.renew_every_ns, min(durations, default=self.rules.duration_ns) // 3)
 
     @property
     def poll_ns(self) -> int:
@@ -93,6 +102,8 @@ def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member
         version=rules.version,
         digest=rules.digest,
         host=rules.host,
+        task=rules.task,
+        zone=rules.zone,
         since=last.since if last else unix_ms,
         renewed_at=unix_ms,
     )
@@ -132,7 +143,7 @@ def _held_due_ns(held: Held, shard: Shard, state: State) -> int:
     if held.stage == "killing":
         return held.since_ns + KILL_AGAIN_NS
     due_ns = held.deadline_ns
-    if shard.rule and shard.rule.policy == "hold" and is_in_doubt(held):
+    if held.tenure.policy == "hold" and is_in_doubt(held):
         due_ns -= rules.renew_every_ns // 2
     if held.retry_ns is not None:
         due_ns = min(due_ns, held.retry_ns)

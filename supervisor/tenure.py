@@ -28,7 +28,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """One epoch of one lease. `attempts` runs from the last one known to be applied to the last one tried."""
+    """One epoch of one lease, with what was promised for it: a reload changes neither duration, margin nor policy.
+    `attempts` runs from the last one known to be applied to the last one tried."""
 
     shard: str
     owner: str
@@ -37,6 +38,8 @@ class Tenure:
     attempts: tuple[Attempt, ...]
     row: Lease
     checkpoint: str | None
+    policy: str
+    margin_ns: int
     answered_ns: int  # when the claim was answered: a read asked before shows the past
 
     @property
@@ -51,6 +54,11 @@ class Tenure:
     def expires_ns(self) -> int:
         """From here on somebody else may own the lease. Counted from the sending, so never later than the truth."""
         return self.applied.sent_ns + self.duration_ns
+
+    @property
+    def deadline_ns(self) -> int:
+        """From here on its child must not deliver."""
+        return self.expires_ns - self.margin_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class Copied:
     reason: str
 
 
-def begin(claim: Claim, row: Lease, sent_ns: int, answered_ns: int) -> Tenure:
+def begin(claim: Claim, row: Lease, sent_ns: int, answered_ns: int, margin_ns: int) -> Tenure:
     """The tenure that an applied claim opens; `row` is what it left in the store."""
     return Tenure(
         shard=claim.shard,
@@ -77,6 +85,8 @@ def begin(claim: Claim, row: Lease, sent_ns: int, answered_ns: int) -> Tenure:
         attempts=(Attempt(0, claim.nonce, sent_ns),),
         row=row,
         checkpoint=row.checkpoint,
+        policy=claim.policy,
+        margin_ns=margin_ns,
         answered_ns=answered_ns,
     )
 

@@ -66,7 +66,7 @@ def own_row(**changes: object) -> Lease:
 
 
 def tenure(sent_s: float = 0, answered_s: float = 0.01, **changes: object) -> Tenure:
-    return begin(claim(), own_row(**changes), ns(sent_s), ns(answered_s))
+    return begin(claim(), own_row(**changes), ns(sent_s), ns(answered_s), RULES.margin_ns)
 
 
 def shard(phase: Phase, policy: str = "fence", **changes: object) -> Shard:
@@ -75,7 +75,8 @@ def shard(phase: Phase, policy: str = "fence", **changes: object) -> Shard:
 
 def held(stage: str = "running", policy: str = "fence", since_s: float = 0, **changes: object) -> Shard:
     """Our lease, claimed at 0 s: its deadline is at 9 s."""
-    return shard(replace(Held(tenure(), ns(9), stage, ns(since_s)), **changes), policy)
+    mine = replace(tenure(), policy=policy)
+    return shard(replace(Held(mine, ns(9), stage, ns(since_s)), **changes), policy)
 
 
 def claiming(own: Tenure | None = None, **changes: object) -> Shard:

@@ -24,14 +24,14 @@ MUTANTS = (
     Mutant(
         "the deadline counts from the answer",
         "lease.py",
-        "deadline_ns = max(phase.deadline_ns, deadline_of(tenure, turn))",
-        "deadline_ns = max(phase.deadline_ns, turn.ns + tenure.duration_ns - turn.rules.margin_ns)",
+        "deadline_ns = max(phase.deadline_ns, tenure.deadline_ns)",
+        "deadline_ns = max(phase.deadline_ns, turn.ns + tenure.duration_ns - tenure.margin_ns)",
     ),
     Mutant(
         "the first deadline counts from the answer of the claim",
         "claim.py",
-        "tenure = begin(phase.claim, row, phase.sent_ns, turn.ns)",
-        "tenure = begin(phase.claim, row, turn.ns, turn.ns)",
+        "tenure = _tenure(turn, phase.claim, row, phase.sent_ns)",
+        "tenure = _tenure(turn, phase.claim, row, turn.ns)",
     ),
     Mutant(
         "the deadline counts from the last attempt, applied or not",
@@ -41,9 +41,9 @@ MUTANTS = (
     ),
     Mutant(
         "the deadline has no margin",
-        "lease.py",
-        "return tenure.expires_ns - turn.rules.margin_ns",
-        "return tenure.expires_ns",
+        "tenure.py",
+        "return self.expires_ns - self.margin_ns",
+        "return self.expires_ns",
     ),
     Mutant(
         "nothing is killed at the deadline",
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "hold does not move the deadline",
         "lease.py",
-        'if policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:',
+        'if held.tenure.policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:',
         "if False:",
         "outage_policy_hold",
     ),
@@ -225,7 +225,7 @@ MUTANTS = (
     Mutant(
         "a child is started however little validity is left",
         "claim.py",
-        "if turn.draining or deadline_ns - turn.ns < turn.rules.renew_every_ns:",
+        "if turn.draining or shard.rule is None or deadline_ns - turn.ns < turn.rules.renew_every_ns:",
         "if turn.draining:",
     ),
     Mutant(
