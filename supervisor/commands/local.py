@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -68,11 +69,10 @@ def health(source: str, ready: bool) -> int:
 
     Exit code 0: yes. 1: no.
     """
-    from supervisor.ask import NoAnswer, ask, socket_path
+    from supervisor.ask import NoAnswer, ask
 
-    run_dir = loaded_from(source).settings.run_dir
     try:
-        reply = ask(socket_path(run_dir), "health", HEALTH_TIMEOUT_S)
+        reply = ask(socket_of(source), "health", HEALTH_TIMEOUT_S)
     except NoAnswer as error:
         raise Failed(exits.NOT_PERMITTED if error.permission else exits.NO, str(error)) from None
     if ready and not reply.get("ready"):
@@ -82,3 +82,16 @@ def health(source: str, ready: bool) -> int:
         )
     click.echo(f"{reply.get('supervisor', 'the supervisor')} is {'ready' if reply.get('ready') else 'alive'}")
     return exits.OK
+
+
+def socket_of(source: str) -> Path:
+    """The control socket. An absolute TENURED_RUN_DIR, which wins over the file, is taken without reading that: a
+    container must not be replaced because of a mistake in a file that a reload would refuse."""
+    from supervisor.ask import socket_path
+
+    named = os.environ.get("TENURED_RUN_DIR", "").strip()
+    known = named.startswith("/") and "$" not in named
+    try:
+        return socket_path(Path(named) if known else loaded_from(source).settings.run_dir)
+    except ValueError as error:
+        raise Failed(exits.CONFIG, f"TENURED_RUN_DIR: {error}") from None
