@@ -65,7 +65,7 @@ def test_the_version_and_the_list_of_commands_are_there(tenured: Tenured) -> Non
 
 
 def test_a_wrong_command_line_is_exit_2_with_a_hint(tenured: Tenured) -> None:
-    for arguments in (("rnu",), ("check", "--no-such"), ("status", "--store"), ("example", "unit")):
+    for arguments in (("rnu",), ("check", "--no-such"), ("status", "--store"), ("example", "nothing")):
         done = tenured(*arguments)
         assert done.returncode == exits.USAGE
         assert "Error: " in done.stderr

@@ -8,12 +8,20 @@ from supervisor import exits
 
 
 @click.command(epilog="Example: tenured example > tenured.ini")
-@click.argument("what", type=click.Choice(["ini"]), default="ini")
+@click.argument("what", type=click.Choice(["ini", "unit", "sysusers", "tmpfiles"]), default="ini")
 def example(what: str) -> int:
-    """Print a commented configuration to start from."""
-    from supervisor.example import example as text
+    """Print a commented configuration to start from, or what systemd wants.
 
-    click.echo(text(), nl=False)
+    \b
+    unit        the service, for /etc/systemd/system/tenured.service
+    sysusers    its user, for /etc/sysusers.d/tenured.conf
+    tmpfiles    the folder of its configuration, for /etc/tmpfiles.d/tenured.conf
+    """
+    from supervisor import unit
+    from supervisor.example import example as ini
+
+    texts = {"unit": unit.UNIT, "sysusers": unit.SYSUSERS, "tmpfiles": unit.TMPFILES}
+    click.echo(texts.get(what) or ini(), nl=False)
     return exits.OK
 
 
