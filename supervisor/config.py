@@ -11,7 +11,6 @@ Not promised: that a file or variable is still there at the next connect, or tha
 from __future__ import annotations
 
 import dataclasses
-import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,19 +21,21 @@ from supervisor import relations
 from supervisor.ask import socket_path
 from supervisor.capacity import capacity_of, memory_bytes
 from supervisor.digest import digest_of
+from supervisor.exposed import exposed
+from supervisor.folders import in_the_way, sink_in_the_way
 from supervisor.hidden import hidden_by
-from supervisor.ini import Document, Entry, Place, Section, Unreadable, read
+from supervisor.ini import Document, Entry, Place, Problem, Section, Unreadable, read
 from supervisor.keys import STREAM, SUPERVISOR, keys_of, meant
 from supervisor.reading import Reading, values_of
 from supervisor.settings import Settings, Stream
 from supervisor.stores.location import parse as parse_store
+from supervisor.subscriptions import json_problem
 from supervisor.values import NAME, SHARDS_MAX, header_problem, nearest
 from workers.spec import StreamSpec
 from workers.template import parse as parse_template
 
 PROBLEMS_SHOWN_MAX = 50
 OVERRIDE = "TENURED_"
-_SECRET = re.compile(r"auth|cookie|token|key|secret|passw|sign|credential", re.IGNORECASE)
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 
@@ -49,7 +50,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`warnings`: what works but should be known."""
+    """`warnings`: what works but should be known, the gravest first."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -66,20 +67,21 @@ def examine(source: str, environ: Mapping[str, str]) -> Loaded:
         document = read(source, environ)
     except Unreadable as error:
         raise ConfigError((str(error),), error.permission) from None
-    reading = Reading(document, environ, list(document.problems))
-    section, warnings = _overridden(document, environ)
+    reading = Reading(document, environ, list(document.problems), list(document.warnings))
+    section = _overridden(reading)
     main = values_of(reading, SUPERVISOR, section, {})
     _check_supervisor(reading, section, main)
     streams = _streams(reading, main)
     if reading.problems:
-        raise ConfigError(_shown(reading))
-    warnings += [*_public_secrets(document), *_missing_folders(main["state_dir"], streams)]
+        # A misspelt override may be why something is missing.
+        raise ConfigError((*_shown(reading.problems), *(f"warning: {line}" for line in _shown(reading.warnings))))
     settings = _settings(document, main, streams)
-    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), tuple(warnings))
+    warnings = (*_shown(exposed(document)), *_shown(reading.warnings), *_missing_folders(main["state_dir"], streams))
+    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), warnings)
 
 
-def _shown(reading: Reading) -> tuple[str, ...]:
-    ordered = [str(problem) for problem in sorted(set(reading.problems))]
+def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:
+    ordered = [str(problem) for problem in sorted(set(problems))]
     more = len(ordered) - PROBLEMS_SHOWN_MAX
     return (*ordered[:PROBLEMS_SHOWN_MAX], f"and {more} more") if more > 0 else tuple(ordered)
 
@@ -92,13 +94,13 @@ def _place(section: Section, names: Iterable[str]) -> Place:
 # --- [supervisor] -----------------------------------------------------------------------------------------
 
 
-def _overridden(document: Document, environ: Mapping[str, str]) -> tuple[Section, list[str]]:
+def _overridden(reading: Reading) -> Section:
     """The section with what the environment says instead, and a warning for each override that means nothing.
     It is no error: Kubernetes, for one, sets TENURED_SERVICE_HOST for a service of that name."""
+    document, environ = reading.document, reading.environ
     section = document.sections.get(SUPERVISOR) or Section(SUPERVISOR, Place(document.source, 1), {})
     keys = [name for name in keys_of(SUPERVISOR) if name != "include"]
     entries = dict(section.entries)
-    warnings: list[str] = []
     for variable in sorted(environ):
         if not variable.startswith(OVERRIDE) or document.source == f"env:{variable}":
             continue
@@ -108,8 +110,8 @@ def _overridden(document: Document, environ: Mapping[str, str]) -> tuple[Section
             continue
         near = nearest(name, keys)
         hint = f"did you mean {OVERRIDE}{near.upper()}?" if near else "no key of [supervisor] has that name"
-        warnings.append(f"{variable}: overrides nothing, {hint}")
-    return Section(section.name, section.place, entries), warnings
+        reading.warn(Place(variable, 0), f"overrides nothing, {hint}")
+    return Section(section.name, section.place, entries)
 
 
 def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) -> None:
@@ -123,6 +125,12 @@ def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) 
         except ValueError as error:
             reading.complain(_place(section, ["store"]), str(error))
     _check_durations(reading, section, main)
+    for name in ("state_dir", "run_dir"):
+        obstacle = in_the_way(main[name]) if main[name] is not None else ""
+        if obstacle:
+            reading.complain(_place(section, [name]), f"{name}: {obstacle}, expected a folder or nothing")
+    if main["http_hosts"] and main["http"] is None:
+        reading.warn(_place(section, ["http_hosts"]), "http_hosts means nothing while http is off")
     if main["run_dir"] is not None:
         try:
             socket_path(main["run_dir"])
@@ -187,6 +195,7 @@ def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any])
     values = values_of(reading, STREAM, section, variables)
     _check_headers(reading, section, list(values["header."]))
     _check_files(reading, section, values)
+    _check_messages(reading, section, values, variables)
     if "url" not in section.entries and "handler" not in section.entries:
         near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
         if not near:
@@ -213,6 +222,24 @@ def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) 
         reading.complain(_place(section, ["handler"]), f"handler: there is no file {file}")
     if values["tls_ca"] is not None and not values["tls_ca"].is_file():
         reading.complain(_place(section, ["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
+    sink = values["sink"] or ""
+    obstacle = sink_in_the_way(sink.removeprefix("jsonl:")) if sink.startswith("jsonl:") else ""
+    if obstacle:
+        reading.complain(_place(section, ["sink"]), f"sink: {obstacle}, events could not be written")
+
+
+def _check_messages(
+    reading: Reading, section: Section, values: Mapping[str, Any], variables: Mapping[str, str]
+) -> None:
+    name = variables["stream"]
+    shards = [
+        {**variables, "shard": f"{name}/{index}" if index else name, "index": index}
+        for index in values["shards"] or ("",)
+    ]
+    for text in values["subscribe"] or ():
+        problem = json_problem(parse_template(text), shards, reading.environ, reading.base, reading.credentials)
+        if problem:
+            reading.warn(_place(section, ["subscribe"]), f"subscribe {problem}")
 
 
 def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
@@ -242,7 +269,7 @@ def _settings(document: Document, main: Mapping[str, Any], streams: tuple[Stream
         *("lease_duration", "renew_interval", "poll_interval", "call_timeout", "margin"),
         *("stop_timeout", "start_timeout", "hang_timeout", "crash_window"),
     )
-    as_written = ("fleet", "store", "state_dir", "run_dir", "crash_limit", "log_level")
+    as_written = ("fleet", "store", "state_dir", "run_dir", "crash_limit", "log_level", "http")
     capacity = main["capacity"]
     return Settings(
         source=document.source,
@@ -250,29 +277,11 @@ def _settings(document: Document, main: Mapping[str, Any], streams: tuple[Stream
         digest="",
         capacity=capacity_of(memory_bytes()) if capacity is None else capacity,
         python_path=tuple(str(folder) for folder in main["python_path"]),
+        http_hosts=tuple(dict.fromkeys(host for line in main["http_hosts"] for host in line)),
         streams=streams,
         **{f"{name}_ms": main[name] for name in durations},
         **{name: main[name] for name in as_written},
     )
-
-
-def _public_secrets(document: Document) -> list[str]:
-    """A warning for each secret that stands itself in a file that every user of the host may read."""
-    warnings: list[str] = []
-    for section in document.sections.values():
-        for name, entry in section.entries.items():
-            if entry.place.file in document.public and _is_literal_secret(name, entry.value):
-                sentence = f"{name} holds a secret and everybody may read the file; chmod o-r, or use ${{file:PATH}}"
-                warnings.append(f"{entry.place}: {sentence}")
-    return warnings
-
-
-def _is_literal_secret(name: str, text: str) -> bool:
-    if name.startswith("header."):
-        return bool(_SECRET.search(name)) and not parse_template(text).placeholders
-    if name == "url":
-        return bool(re.search(r"//[^/\s]*:[^/\s$]+@|[?&][^=&\s]*(token|key|secret|passw|sign)[^=&\s]*=[^$&\s]", text))
-    return False
 
 
 def _missing_folders(state_dir: Path, streams: tuple[Stream, ...]) -> list[str]:

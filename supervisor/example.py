@@ -29,8 +29,7 @@ def _section(section: str) -> Iterator[str]:
         yield ""
         yield from (f"; {line}" for line in _notes(key))
         name = f"{key.name}Authorization" if key.name.endswith(".") else key.name
-        text = key.example if key.default is None or (key.shown and key.example) else key.default
-        yield f"{'' if key.shown else '; '}{name} = {text}"
+        yield f"{'' if key.shown else '; '}{name} = {key.example or key.default}"
 
 
 def _notes(key: Key) -> Iterator[str]:
@@ -39,7 +38,7 @@ def _notes(key: Key) -> Iterator[str]:
         yield "Required."
     if key.derived:
         yield f"Default: {key.derived}."
-    elif key.shown and key.example and key.default is not None:
+    elif key.example and key.default is not None:
         yield f"Default: {key.default}."
     if key.restart:
         yield "A change needs a restart."

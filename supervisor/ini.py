@@ -72,12 +72,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All sections of the source and its includes, in order. `public`: files that every user may read."""
+    """All sections of the source and its includes, in order. `warnings`: what is no mistake, but probably not meant;
+    `public`: files that every user may read."""
 
     source: str
     base: Path
     sections: Mapping[str, Section]
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
     public: frozenset[str]
 
 
@@ -87,6 +89,7 @@ class _Gathering:
 
     sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
     public: set[str] = field(default_factory=set)
 
 
@@ -151,7 +154,7 @@ def read(source: str, environ: Mapping[str, str]) -> Document:
         base = Path(source).absolute().parent
         _add(found, source, _text(Path(source), source, found))
     _include(found, base, str(base / Path(source).name))
-    return Document(source, base, found.sections, tuple(found.problems), frozenset(found.public))
+    return Document(source, base, found.sections, tuple(found.problems), tuple(found.warnings), frozenset(found.public))
 
 
 def _text(path: Path, shown: str, found: _Gathering) -> str:
@@ -211,6 +214,8 @@ def _include(found: _Gathering, base: Path, main_file: str) -> None:
         paths = sorted(glob.glob(pattern, root_dir=base))
         if not paths and not glob.has_magic(pattern):
             found.problems.append(Problem(entry.place, f"include names {pattern}, but {base} has no such file"))
+        elif not paths:
+            found.warnings.append(Problem(entry.place, f"include: no file in {base} matches {pattern}"))
         for path in paths:
             shown = str(base / path)
             if shown == main_file:

@@ -31,7 +31,7 @@ class Key:
     doc: str
     default: str | None = None
     derived: str = ""
-    example: str = ""  # what `example` shows where the default would say little
+    example: str = ""  # shown instead of the default where that would say little
     required: bool = False
     shown: bool = False  # `example` sets it instead of mentioning it in a comment
     restart: bool = False  # a reload cannot change it
@@ -186,6 +186,25 @@ KEYS: tuple[Key, ...] = (
         values.pattern,
         "Further files with [stream:...] sections, in sorted order; their paths are relative to this file, too.",
         example="conf.d/*.ini",
+        lines=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "http",
+        values.address,
+        "Where the status page, /metrics, /healthz and /readyz are served, for whoever may connect there: without a\n"
+        "password or TLS, read-only. HOST:PORT, HOST an address or localhost; off: nowhere.",
+        default="off",
+        example="127.0.0.1:9110",
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "http_hosts",
+        values.host_names,
+        "Further names that a request may call this host by (its Host header), one on each line or with commas.",
+        example="tenured.internal.example, 10.0.0.7",
+        restart=True,
         lines=True,
     ),
     Key(

@@ -26,6 +26,7 @@ class Reading:
     document: Document
     environ: Mapping[str, str]
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
     @property
     def base(self) -> Path:
@@ -37,6 +38,10 @@ class Reading:
 
     def complain(self, place: Place, sentence: str) -> None:
         self.problems.append(Problem(place, sentence))
+
+    def warn(self, place: Place, sentence: str) -> None:
+        """Of what works, but is probably not meant."""
+        self.warnings.append(Problem(place, sentence))
 
 
 def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[str, str]) -> dict[str, Any]:

@@ -38,29 +38,37 @@ def margin_ms(lease_duration_ms: int) -> int:
 
 
 def broken_in_supervisor(ms: Mapping[str, int | None]) -> list[Broken]:
-    """`ms`: every duration of `[supervisor]` by its key; a relation with a None (a value that was wrong by itself)
-    is left out."""
+    """`ms`: every duration of `[supervisor]` by its key. None is one that was wrong by itself: what holds whatever it
+    should have been is checked all the same, and a value that was found to be wrong here counts as mended below, so
+    that no mistake hides another."""
     lease, renew, call = ms["lease_duration"], ms["renew_interval"], ms["call_timeout"]
     margin, poll = ms["margin"], ms["poll_interval"]
     found: list[Broken] = []
     if lease and renew and 3 * renew > lease:
         sentence = f"renew_interval {text(renew)} must fit three times into lease_duration {text(lease)}"
-        found.append(_broken(sentence, renew_interval_ms(lease), "renew_interval", "lease_duration"))
-    if renew and call and call >= renew:
+        renew = renew_interval_ms(lease)
+        found.append(_broken(sentence, renew, "renew_interval", "lease_duration"))
+    if call and renew and call >= renew:
         sentence = f"call_timeout {text(call)} must be below renew_interval {text(renew)}"
-        found.append(_broken(sentence, call_timeout_ms(renew), "call_timeout", "renew_interval"))
+        call = call_timeout_ms(renew)
+        found.append(_broken(sentence, call, "call_timeout", "renew_interval"))
+    elif call and not renew and lease and call >= renew_interval_ms(lease):
+        sentence = f"call_timeout {text(call)} must be below renew_interval, a third of lease_duration at most"
+        call = call_timeout_ms(renew_interval_ms(lease))
+        found.append(_broken(sentence, call, "call_timeout", "lease_duration"))
     if lease and margin and margin < margin_ms(lease):
         sentence = f"margin {text(margin)} must be at least 250ms and a tenth of lease_duration {text(lease)}"
-        found.append(_broken(sentence, margin_ms(lease), "margin", "lease_duration"))
+        margin = margin_ms(lease)
+        found.append(_broken(sentence, margin, "margin", "lease_duration"))
     if lease and poll and poll > lease:
         sentence = f"poll_interval {text(poll)} must not exceed lease_duration {text(lease)}"
         found.append(_broken(sentence, min(1000, lease), "poll_interval", "lease_duration"))
-    # With the others broken, this sum would only repeat what they say.
-    if not found and lease and renew and call and margin and margin + renew + call >= lease:
-        sentence = (
-            f"margin {text(margin)}, renew_interval {text(renew)} and call_timeout {text(call)} together must be "
-            f"below lease_duration {text(lease)}"
-        )
+    parts = {"margin": margin, "renew_interval": renew, "call_timeout": call}
+    known = {name: value for name, value in parts.items() if value}
+    if lease and margin and sum(known.values()) >= lease:
+        *first, last = (f"{name} {text(value)}" for name, value in known.items())
+        terms = f"{', '.join(first)} and {last} together" if first else last
+        sentence = f"{terms} must be below lease_duration {text(lease)}"
         found.append(_broken(sentence, margin_ms(lease), "margin", "lease_duration", "renew_interval", "call_timeout"))
     return found
 

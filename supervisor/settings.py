@@ -1,6 +1,6 @@
 """The settings of one supervisor as values: what `config` makes of the file and every other module reads.
 
-Durations are milliseconds, sizes bytes, paths absolute.
+Durations are milliseconds, sizes bytes, paths absolute. `restart_needed` says which changes a reload cannot make.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.keys import KEYS
 from workers.spec import StreamSpec
 
 
@@ -46,6 +47,8 @@ class Settings:
     crash_limit: int
     crash_window_ms: int
     log_level: str
+    http: tuple[str, int] | None  # where to listen
+    http_hosts: tuple[str, ...]  # in lower case, without ports; an address of version 6 in brackets
     python_path: tuple[str, ...]
     streams: tuple[Stream, ...]
 
@@ -53,3 +56,8 @@ class Settings:
     def shards(self) -> dict[str, Stream]:
         """Every shard's stream, in the order of the file."""
         return {shard: stream for stream in self.streams for shard in stream.shards}
+
+
+def restart_needed(old: Settings, new: Settings) -> tuple[str, ...]:
+    """The keys whose values differ and that only a restart can change, in the order of the table."""
+    return tuple(key.name for key in KEYS if key.restart and getattr(old, key.name) != getattr(new, key.name))

@@ -21,6 +21,7 @@ def summary(settings: Settings) -> Iterator[str]:
     times = ("lease_duration", "renew_interval", "poll_interval", "call_timeout", "margin", "stop_timeout")
     yield "  " + ", ".join(f"{name} {duration_text(getattr(settings, f'{name}_ms'))}" for name in times)
     yield f"  capacity {settings.capacity}, state_dir {settings.state_dir}, run_dir {settings.run_dir}"
+    yield f"  http {_listening(settings.http, settings.http_hosts)}"
     for stream in settings.streams:
         yield from _stream(stream)
 
@@ -34,7 +35,16 @@ def _stream(stream: Stream) -> Iterator[str]:
         yield f"    headers {', '.join(name for name, _ in spec.headers)}"
     if spec.subscribe:
         yield f"    {_count(len(spec.subscribe), 'message')} sent after each connect"
-    yield f"    handler {spec.handler or 'none'}, sink {spec.sink}"
+    handler = f"{spec.handler} (not imported here: run does it)" if spec.handler else "none"
+    yield f"    handler {handler}, sink {spec.sink}"
+
+
+def _listening(http: tuple[str, int] | None, hosts: tuple[str, ...]) -> str:
+    if http is None:
+        return "off"
+    host, port = http
+    names = f", also called {', '.join(hosts)}" if hosts else ""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{names}"
 
 
 def _host(url: str) -> str:

@@ -7,6 +7,7 @@ the sentence "KEY is 'TEXT', expected ...", so that it names what would be right
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,6 +25,10 @@ SINKS = ("stdout", "jsonl:PATH", "discard")
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HOST = re.compile(
+    r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*"
+)
+_MEANT_A_RANGE = re.compile(r"([0-9]{1,9})(?:\s*(?:\.{2,}|[-:–—…])\s*|\s+to\s+)([0-9]{1,9})")
 _OURS = (  # what the handshake itself sends; a second one would contradict it
     *("connection", "content-length", "host", "transfer-encoding", "upgrade"),
     *("sec-websocket-accept", "sec-websocket-key", "sec-websocket-version"),
@@ -122,6 +127,36 @@ def pattern(text: str, base: Path) -> str:
     return text
 
 
+def address(text: str, base: Path) -> tuple[str, int] | None:
+    """Where to listen: an address (no name that somebody else resolves) and a port; `off` is nowhere."""
+    if text == "off":
+        return None
+    host, _, port = text.rpartition(":")
+    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535 or not _is_address(inner, inner != host):
+        raise ValueError("off, or an address and a port from 1 to 65535, such as 127.0.0.1:9110, [::1]:9110")
+    return inner, int(port)
+
+
+def _is_address(host: str, bracketed: bool) -> bool:
+    if host == "localhost":
+        return not bracketed
+    try:
+        return (ipaddress.ip_address(host).version == 6) == bracketed
+    except ValueError:
+        return False
+
+
+def host_names(text: str, base: Path) -> tuple[str, ...]:
+    """Names or addresses as they stand in a Host header, in lower case and without a port."""
+    names = text.replace(",", " ").lower().split()
+    for each in names:
+        inner = each[1:-1] if each.startswith("[") and each.endswith("]") else each
+        if not _is_address(inner, inner != each) and not _HOST.fullmatch(each):
+            raise ValueError("names or addresses without a port, such as tenured.example, 10.0.0.7, [fd00::7]")
+    return tuple(dict.fromkeys(names))
+
+
 def close_code(text: str, base: Path) -> int:
     value = int(text) if re.fullmatch(r"[0-9]{4}", text) else 0
     if not ((1000 <= value <= 1014 and value not in (1004, 1005, 1006)) or 3000 <= value <= 4999):
@@ -148,6 +183,8 @@ def indices(text: str, base: Path) -> tuple[str, ...]:
             if high - low >= SHARDS_MAX:
                 raise ValueError(f"at most {SHARDS_MAX} shards")
             found.extend(str(number) for number in range(low, high + 1))
+        elif near := _MEANT_A_RANGE.fullmatch(item):
+            raise ValueError(f"a range (0-15) or names (eu, us, asia) (did you mean {near[1]}-{near[2]}?)")
         elif NAME.fullmatch(item):
             found.append(item)
         else:

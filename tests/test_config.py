@@ -17,7 +17,7 @@ from supervisor.capacity import capacity_of, memory_bytes
 from supervisor.config import ConfigError, examine, load
 from supervisor.example import example
 from supervisor.keys import KEYS, STREAM, SUPERVISOR, keys_of
-from supervisor.settings import Settings
+from supervisor.settings import Settings, restart_needed
 from supervisor.summary import summary
 from workers.board import SLOTS
 from workers.spec import StreamSpec
@@ -164,6 +164,48 @@ def test_the_environment_overrides_keys_of_the_supervisor(write: Callable[..., s
     assert loaded.warnings == ("TENURED_SERVICE_HOST: overrides nothing, no key of [supervisor] has that name",)
 
 
+def test_a_misspelt_override_is_told_also_where_its_absence_is_a_mistake(write: Callable[..., str]) -> None:
+    assert problems(write("[stream:a]\nurl = ws://x\n"), TENURED_STROE="sqlite:///x.db") == [
+        "1: store is missing in [supervisor], expected for example store = sqlite:///leases.db",
+        "warning: TENURED_STROE: overrides nothing, did you mean TENURED_STORE?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("off", None),
+        ("127.0.0.1:9110", ("127.0.0.1", 9110)),
+        ("localhost:80", ("localhost", 80)),
+        ("0.0.0.0:65535", ("0.0.0.0", 65535)),
+        ("[::1]:9110", ("::1", 9110)),
+    ],
+)
+def test_http_is_off_or_an_address_and_a_port(
+    write: Callable[..., str], text: str, expected: tuple[str, int] | None
+) -> None:
+    assert load(write(extra=f"http = {text}"), {}).http == expected
+    assert load(write(), {"TENURED_HTTP": text}).http == expected
+
+
+def test_http_hosts_stand_on_lines_or_with_commas(write: Callable[..., str]) -> None:
+    extra = "http = 0.0.0.0:80\nhttp_hosts = A.example, 10.0.0.7\n  [fd00::7]\n  a.example"
+    loaded = examine(write(extra=extra), {})
+    assert loaded.settings.http_hosts == ("a.example", "10.0.0.7", "[fd00::7]")
+    assert loaded.warnings == ()
+    (warning,) = examine(write(extra="http_hosts = a.example"), {}).warnings
+    assert warning.endswith(":3: http_hosts means nothing while http is off")
+
+
+def test_what_only_a_restart_changes_is_told_and_nothing_else(write: Callable[..., str]) -> None:
+    old = load(write(), {})
+    changed = "fleet = b\nrun_dir = r\nhttp = 127.0.0.1:1\nlease_duration = 9s\ncapacity = 7\npython_path = ."
+    assert restart_needed(old, load(write(extra=changed, stream="shards = 0-1\n"), {})) == ("fleet", "run_dir", "http")
+    assert restart_needed(old, old) == ()
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert {key.name for key in KEYS if key.restart} <= fields
+
+
 def test_a_bad_override_is_named_by_its_variable(write: Callable[..., str]) -> None:
     assert problems(write(), TENURED_LEASE_DURATION="soon") == [
         "TENURED_LEASE_DURATION: lease_duration is 'soon', expected a duration such as 250ms, 10s, 5m or 1h"
@@ -257,6 +299,14 @@ stray
         ),
         ("python_path = /no/such/folder", "python_path: there is no folder /no/such/folder"),
         ("include = nothing.ini", "include names nothing.ini, but "),
+        ("http = 9110", "expected off, or an address and a port from 1 to 65535, such as 127.0.0.1:9110, [::1]:9110"),
+        ("http = 127.0.0.1:0", "expected off, or an address and a port from 1 to 65535"),
+        ("http = 127.0.0.1:65536", "expected off, or an address and a port from 1 to 65535"),
+        ("http = ::1:9110", "expected off, or an address and a port from 1 to 65535"),
+        ("http = status.example:80", "expected off, or an address and a port from 1 to 65535"),
+        ("http = on", "expected off, or an address and a port from 1 to 65535"),
+        ("http_hosts = a.example:80", "expected names or addresses without a port"),
+        ("http_hosts = https://a.example", "expected names or addresses without a port"),
     ],
 )
 def test_a_bad_value_is_answered_with_one_that_works(write: Callable[..., str], extra: str, expected: str) -> None:
@@ -265,10 +315,101 @@ def test_a_bad_value_is_answered_with_one_that_works(write: Callable[..., str], 
     assert expected in problem
 
 
+def test_no_mistake_in_a_duration_hides_another(write: Callable[..., str]) -> None:
+    first = "renew_interval = 4sec\ncall_timeout = 5s\nmargin = 100ms\npoll_interval = 20s"
+    assert [problem.partition("; ")[0] for problem in problems(write(extra=first))] == [
+        "3: renew_interval is '4sec', expected a duration such as 250ms, 10s, 5m or 1h",
+        "4: call_timeout 5s must be below renew_interval, a third of lease_duration at most",
+        "5: margin is '100ms', expected a duration from 250ms to 1h",
+        "6: poll_interval 20s must not exceed lease_duration 10s",
+    ]
+    second = "renew_interval = 5s\ncall_timeout = 6s\nmargin = 8s\npoll_interval = 20s"
+    assert [problem.split(" ")[1] for problem in problems(write(extra=second))] == [
+        "renew_interval",
+        "call_timeout",
+        "margin",
+        "poll_interval",
+    ]
+
+
+def test_a_file_where_a_folder_is_needed_is_refused(write: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    os.mkfifo(tmp_path / "pipe")
+    found = problems(write(extra="state_dir = plain\nrun_dir = plain/run", stream="sink = jsonl:plain/events\n"))
+    assert found == [
+        f"3: state_dir: {tmp_path}/plain is no folder, expected a folder or nothing",
+        f"4: run_dir: {tmp_path}/plain is no folder, expected a folder or nothing",
+        f"8: sink: {tmp_path}/plain is no folder, events could not be written",
+    ]
+    for sink in ("jsonl:pipe", "jsonl:plain/"):
+        assert "events could not be written" in problems(write(stream=f"sink = {sink}\n"))[0]
+    assert examine(write(stream="sink = jsonl:plain\n"), {}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"op": "subscribe" "a": 1}', "expecting ',' delimiter at character 20"),
+        ('{"shard": ${index}}', "in what ${index} becomes; a text needs quotes around it"),
+        ('{"from": ${checkpoint}}', "expecting value at character 1 after ${checkpoint}"),
+        ('{"a": "${index}", "b": 1', "expecting ',' delimiter at character 10 after ${index}"),
+        ("[SUBSCRIBE] trades", "expecting value at character 2"),
+        ('{"t": ${file:token}}', "in what ${file:token} becomes"),
+    ],
+)
+def test_a_message_that_looks_like_json_and_is_none_is_told_with_its_place(
+    write: Callable[..., str], tmp_path: Path, text: str, expected: str
+) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    (warning,) = examine(write(stream=f"shards = 0-1, eu\nsubscribe =\n  fine\n  {text}\n"), {}).warnings
+    assert ":7: subscribe begins like JSON, but is none for trades/" in warning
+    assert expected in warning
+    assert SECRET not in warning
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ${index}, "b": "${file:token}"}', "[${checkpoint:-0}]", "{}", "hello ${index}", '"a" b', "${env:X}"]
+)
+def test_messages_that_are_json_or_do_not_look_like_it_are_fine(
+    write: Callable[..., str], tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "token").write_text('with "quotes"')
+    source = write(stream=f"shards = 0-1\nsubscribe = {text}\n")
+    assert examine(source, {"X": "{no json"}).warnings == ()
+
+
+def test_a_pattern_of_includes_that_matches_nothing_is_told(write: Callable[..., str], tmp_path: Path) -> None:
+    (warning,) = examine(write(extra="include = conf.d/*.ini"), {}).warnings
+    assert warning.endswith(f"tenured.ini:3: include: no file in {tmp_path} matches conf.d/*.ini")
+
+
+@pytest.mark.parametrize(
+    ("stream", "exposed"),
+    [
+        ('subscribe = {"op": "auth", "apiKey": "abc"}', True),
+        ('subscribe = {"session_token" : "abc", "x": "${index}"}', True),
+        ('subscribe = {"op": "auth", "token": "${file:token}"}', False),
+        ('subscribe = {"key": "trades.btc", "op": "subscribe"}', False),
+        ("header.X-Api-Key = abc", True),
+        ("header.X-Note = abc", False),
+    ],
+)
+def test_secrets_in_a_public_file_are_found_by_their_names(
+    write: Callable[..., str], tmp_path: Path, stream: str, exposed: bool
+) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    warnings = examine(write(stream=f"{stream}\n", mode=0o644), {}).warnings
+    assert ["SECRET EXPOSED" in warning for warning in warnings] == [True] * exposed
+    assert examine(write(stream=f"{stream}\n", mode=0o640), {}).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("stream", "expected"),
     [
         ("shards = 5-2", "shards is '5-2', expected a range that rises, 2-5"),
+        ("shards = 0..15", "expected a range (0-15) or names (eu, us, asia) (did you mean 0-15?)"),
+        ("shards = eu, 0 - 15", "(did you mean 0-15?)"),
+        ("shards = 3 to 7", "(did you mean 3-7?)"),
         ("shards = 0-99999", "expected at most 10000 shards"),
         ("shards = a/b", "expected a range (0-15) or names (eu, us, asia)"),
         ("shards = a, b, a", "expected each shard once, but a stands there twice"),
@@ -433,9 +574,8 @@ def test_a_literal_secret_is_shown_by_no_summary_and_changes_no_digest(write: Ca
 
 def test_a_secret_in_a_file_that_everybody_may_read_is_warned_of(write: Callable[..., str]) -> None:
     stream = "header.Authorization = Bearer abc\nheader.X-Note = hello\nheader.Cookie = ${env:C}\n"
-    warnings = examine(write(stream=stream, mode=0o644), {"C": "x"}).warnings
-    assert len(warnings) == 1
-    assert "tenured.ini:6: header.Authorization holds a secret and everybody may read the file" in warnings[0]
+    (warning,) = examine(write(stream=stream, mode=0o644), {"C": "x"}).warnings
+    assert "tenured.ini:6: SECRET EXPOSED: header.Authorization holds a secret and every user" in warning
     assert examine(write(stream=stream, mode=0o640), {"C": "x"}).warnings == ()
 
 
@@ -492,13 +632,23 @@ def test_the_shipped_file_is_exactly_the_example_and_valid(tmp_path: Path) -> No
     assert [len(stream.shards) for stream in loaded.settings.streams] == [4]
 
 
+def test_what_check_says_names_the_handler_as_not_imported_and_where_it_listens(
+    write: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "trades.py").write_text("raise SystemExit('imported')\n")
+    source = write(extra="http = [::1]:80\nhttp_hosts = a.example", stream="handler = ./trades.py:Trades\n")
+    lines = list(summary(load(source, {})))
+    assert "  http http://[::1]:80, also called a.example" in lines
+    assert lines[-1] == f"    handler {tmp_path}/trades.py:Trades (not imported here: run does it), sink stdout"
+    assert "  http off" in list(summary(load(write(), {})))
+
+
 def test_the_example_mentions_every_key_and_every_commented_line_of_it_works() -> None:
     text = example()
     for key in KEYS:
         assert re.search(rf"^(; )?{re.escape(key.name)}\w* = .", text, re.MULTILINE), key.name
-        shown = key.example if key.default is None or (key.shown and key.example) else key.default
         if not key.template:
-            key.parse(shown, ROOT)
+            key.parse(key.example or key.default, ROOT)
 
 
 def test_defaults_of_a_stream_are_those_of_its_children() -> None:

@@ -1,0 +1,26 @@
+"""What already stands where a folder or a file of ours is to be. It looks, and creates nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def in_the_way(folder: Path) -> str:
+    """What keeps a folder from being there or from being made, or an empty text. A folder that may not be looked
+    into tells nothing: the supervisor may be another user."""
+    for path in (folder, *folder.parents):
+        if os.path.isdir(path):
+            return ""
+        if os.path.lexists(path):
+            return f"{path} is no folder"
+    return ""
+
+
+def sink_in_the_way(path: str) -> str:
+    """The same for the file of a `jsonl:` sink, which may also be named by its folder."""
+    if path.endswith("/") or os.path.isdir(path):
+        return in_the_way(Path(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        return f"{path} is no regular file"
+    return in_the_way(Path(path).parent)
