@@ -96,6 +96,8 @@ class Report:
     messages: int = 0
     last_event_ns: int = 0
     checkpoint: str | None = None
+    bytes: int = 0  # payload of the messages
+    connects: int = 0
 
 
 # --- events -----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import promtool
 from tests.wait import until
 
 FOLDER = Path(__file__).resolve().parent.parent / ".engines"
@@ -59,6 +60,7 @@ def install() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _install("ministack", MINISTACK, _install_ministack)
         _install("dynalite", f"{NODE} {DYNALITE}", _install_dynalite)
+        _install("promtool", promtool.VERSION, promtool.install_into)
 
 
 def _install(name: str, version: str, action: Callable[[Path], None]) -> None:
@@ -111,6 +113,10 @@ def dynalite() -> Iterator[Engine]:
     command = [node, folder / "node_modules" / "dynalite" / "cli.js", *options]
     with _running("dynalite", command, port, {}) as engine:
         yield engine
+
+
+def promtool_folder() -> Path:
+    return _installed("promtool", promtool.VERSION)
 
 
 def _installed(name: str, version: str) -> Path:
