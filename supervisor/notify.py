@@ -25,6 +25,7 @@ WATCHDOG_MAX_S = 10.0
 PINGS_PER_TIMEOUT = 4
 STATUS_EVERY_NS = 1_000_000_000
 STATUS_MAX = 500  # systemd drops messages beyond 4 KiB
+AROUND_STOP_S = 10  # a stop also settles claims, waits a poll for its peers to see it, and releases
 _OWED_MAX = 8
 
 
@@ -65,8 +66,8 @@ class Notifier:
         self._change(f"RELOADING=1\nMONOTONIC_USEC={monotonic_us}")
 
     def stopping(self, within_s: float = 0) -> None:
-        """`within_s`: how long it may take, if that is longer than the unit allows."""
-        extend = f"\nEXTEND_TIMEOUT_USEC={within_s * 1e6:.0f}" if within_s else ""
+        """`within_s`: the grace of the children, which may be longer than the unit allows for the whole stop."""
+        extend = f"\nEXTEND_TIMEOUT_USEC={(within_s + AROUND_STOP_S) * 1e6:.0f}" if within_s else ""
         self._change(f"STOPPING=1{extend}")
 
     def status(self, text: str, now_ns: int) -> None:

@@ -55,7 +55,7 @@ def test_each_change_of_state_is_one_message(ear: Ear) -> None:
         "RELOADING=1\nMONOTONIC_USEC=1234567",
         "READY=1\nSTATUS=holds 2 of 2 shards",
         "STOPPING=1",
-        "STOPPING=1\nEXTEND_TIMEOUT_USEC=61500000",
+        "STOPPING=1\nEXTEND_TIMEOUT_USEC=71500000",
     ]
 
 
