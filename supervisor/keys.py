@@ -38,6 +38,7 @@ class Key:
     lines: bool = False  # several indented lines are several values
     template: bool = False  # stays a template; the child expands it at every connect
     secret: bool = False  # its text never appears in a message
+    reload: str = ""  # what a reload does with a change, if it is not what it does with most keys of the section
 
 
 _SPEC = StreamSpec("")
@@ -55,7 +56,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         SUPERVISOR,
         "store",
-        lambda text, base: text,
+        values.store,
         "Where the leases are: dynamodb://TABLE?region=eu-west-1 (optional &endpoint_url=..., &profile=...),\n"
         "or sqlite:///PATH for supervisors of one host.",
         example="sqlite:///leases.db",
@@ -89,6 +90,7 @@ KEYS: tuple[Key, ...] = (
         "T: how long a lease holds without a renewal. A dead owner is replaced within T and one poll_interval.",
         default="10s",
         shown=True,
+        reload="in force for each shard from its next claim on",
     ),
     Key(
         SUPERVISOR,
@@ -164,6 +166,7 @@ KEYS: tuple[Key, ...] = (
         "When the store cannot be reached: fence kills a child before its lease may go to somebody else;\n"
         "hold keeps it running, at the price that two owners may run the shard at once. A stream may say otherwise.",
         default="fence",
+        reload="children of streams that it changes are replaced",
     ),
     Key(
         SUPERVISOR,
@@ -179,6 +182,7 @@ KEYS: tuple[Key, ...] = (
         "Folders in which handlers find their modules, one on each line.",
         example="./handlers",
         lines=True,
+        reload="children with a handler are replaced",
     ),
     Key(
         SUPERVISOR,
@@ -187,6 +191,7 @@ KEYS: tuple[Key, ...] = (
         "Further files with [stream:...] sections, in sorted order; their paths are relative to this file, too.",
         example="conf.d/*.ini",
         lines=True,
+        reload="the files are read anew",
     ),
     Key(
         SUPERVISOR,
@@ -214,6 +219,7 @@ KEYS: tuple[Key, ...] = (
         "A range (0-15) or names (eu, us, asia); absent: the stream is one shard.",
         example="0-3",
         shown=True,
+        reload="new shards are claimed, missing ones given up, the others stay as they are",
     ),
     Key(
         STREAM,

@@ -1,7 +1,8 @@
 """The kinds of values that the configuration knows: text in, value out, or a ValueError that says what is expected.
 
 Each parser takes the text and the folder that relative paths resolve against, and does no I/O. Its error completes
-the sentence "KEY is 'TEXT', expected ...", so that it names what would be right and never repeats the text.
+the sentence "KEY is 'TEXT', expected ...", so that it names what would be right and never repeats the text. What it
+accepts stands beside it in words, for the reference.
 """
 
 from __future__ import annotations
@@ -11,13 +12,26 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from workers.template import parse as parse_template
 
-Parse = Callable[[str, Path], Any]
+
+@dataclass(frozen=True, slots=True)
+class Parse:
+    accepts: str
+    read: Callable[[str, Path], Any]
+
+    def __call__(self, text: str, base: Path) -> Any:
+        return self.read(text, base)
+
+
+def accepting(words: str) -> Callable[[Callable[[str, Path], Any]], Parse]:
+    return lambda read: Parse(words, read)
+
 
 SHARDS_MAX = 10_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -60,6 +74,7 @@ def size_text(size: int) -> str:
 def duration(low_ms: int, high_ms: int) -> Parse:
     """Milliseconds."""
 
+    @accepting(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
     def parse(text: str, base: Path) -> int:
         match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
         if match is None:
@@ -75,6 +90,7 @@ def duration(low_ms: int, high_ms: int) -> Parse:
 def size(low: int, high: int) -> Parse:
     """Bytes."""
 
+    @accepting(f"a size from {size_text(low)} to {size_text(high)}")
     def parse(text: str, base: Path) -> int:
         match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
         if match is None:
@@ -90,6 +106,7 @@ def size(low: int, high: int) -> Parse:
 def count(low: int, high: int, word: str = "") -> Parse:
     """A whole number; `word` (which becomes None) may stand for one that is found at run time."""
 
+    @accepting(f"{word} or a number from {low} to {high}".removeprefix(" or "))
     def parse(text: str, base: Path) -> int | None:
         if word and text == word:
             return None
@@ -101,6 +118,7 @@ def count(low: int, high: int, word: str = "") -> Parse:
 
 
 def choice(*allowed: str) -> Parse:
+    @accepting(f"one of {', '.join(allowed)}")
     def parse(text: str, base: Path) -> str:
         if text not in allowed:
             near = nearest(text, allowed)
@@ -110,23 +128,33 @@ def choice(*allowed: str) -> Parse:
     return parse
 
 
+@accepting("a URL, dynamodb://TABLE or sqlite:///PATH")
+def store(text: str, base: Path) -> str:
+    """As it is: `config` asks the stores what they make of it."""
+    return text
+
+
+@accepting("a name: at most 64 letters, digits, dots, dashes and underscores")
 def name(text: str, base: Path) -> str:
     if not NAME.fullmatch(text):
         raise ValueError("a name of at most 64 letters, digits, dots, dashes and underscores")
     return text
 
 
+@accepting("a path, relative to the folder of the file or absolute")
 def path(text: str, base: Path) -> Path:
     if "\0" in text:
         raise ValueError("a path")
     return (base / text).resolve() if ".." in Path(text).parts else base / text
 
 
+@accepting("a path, in which `*`, `?` and `[...]` stand for other characters")
 def pattern(text: str, base: Path) -> str:
     """A glob pattern: `ini` resolves it before any key is read."""
     return text
 
 
+@accepting("off, or an address (or localhost) and a port from 1 to 65535, such as 127.0.0.1:9110 or [::1]:9110")
 def address(text: str, base: Path) -> tuple[str, int] | None:
     """Where to listen: an address (no name that somebody else resolves) and a port; `off` is nowhere."""
     if text == "off":
@@ -147,6 +175,7 @@ def _is_address(host: str, bracketed: bool) -> bool:
         return False
 
 
+@accepting("names or addresses without a port, separated by commas")
 def host_names(text: str, base: Path) -> tuple[str, ...]:
     """Names or addresses as they stand in a Host header, in lower case and without a port."""
     names = text.replace(",", " ").lower().split()
@@ -157,6 +186,7 @@ def host_names(text: str, base: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+@accepting("a code that may be sent: 1000 to 1003, 1007 to 1014, or 3000 to 4999")
 def close_code(text: str, base: Path) -> int:
     value = int(text) if re.fullmatch(r"[0-9]{4}", text) else 0
     if not ((1000 <= value <= 1014 and value not in (1004, 1005, 1006)) or 3000 <= value <= 4999):
@@ -164,6 +194,7 @@ def close_code(text: str, base: Path) -> int:
     return value
 
 
+@accepting("names of environment variables, separated by commas")
 def variable_names(text: str, base: Path) -> tuple[str, ...]:
     names = text.replace(",", " ").split()
     if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", each) for each in names):
@@ -171,6 +202,7 @@ def variable_names(text: str, base: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+@accepting("a range (0-15), names (eu, us, asia), or a mixture of both, each once and at most 10000")
 def indices(text: str, base: Path) -> tuple[str, ...]:
     """`0-15`, `eu, us, asia`, or a mixture: the indices of the shards in the order of the file."""
     found: list[str] = []
@@ -197,6 +229,7 @@ def indices(text: str, base: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
+@accepting("FILE.py:CLASS or MODULE:CLASS")
 def handler(text: str, base: Path) -> str:
     """`path/file.py:Class` or `package.module:Class`; a path becomes absolute."""
     place, colon, attribute = text.rpartition(":")
@@ -208,6 +241,7 @@ def handler(text: str, base: Path) -> str:
     raise ValueError("a file and a class (./trades.py:Trades) or a module and a class (package.module:Trades)")
 
 
+@accepting("stdout, jsonl:PATH or discard")
 def sink(text: str, base: Path) -> str:
     kind, colon, rest = text.partition(":")
     if text in ("stdout", "discard"):
@@ -220,6 +254,7 @@ def sink(text: str, base: Path) -> str:
     raise ValueError(f"one of {', '.join(SINKS)}")
 
 
+@accepting("a ws:// or wss:// URL without a fragment")
 def url(text: str, base: Path) -> str:
     """A template of a ws:// or wss:// URL. What a placeholder stands for is checked at the connect."""
     template = parse_template(text)
@@ -242,6 +277,7 @@ def url(text: str, base: Path) -> str:
     return text
 
 
+@accepting("a text")
 def message(text: str, base: Path) -> str:
     """A template of a text that is sent after the connect."""
     parse_template(text)
