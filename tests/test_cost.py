@@ -35,7 +35,7 @@ def month_usd(shards: int, supervisors: int, lease_s: int) -> tuple[float, float
 
 def rows_of(heading: str) -> list[list[str]]:
     """The cells of the first table under a heading of the page."""
-    table = re.search(rf"## {heading}\n.*?\n\|[-| ]+\|\n((?:\|.*\|\n)+)", PAGE, re.S)
+    table = re.search(rf"## {heading}\n.*?\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)+)", PAGE, re.S)
     assert table, heading
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
 
