@@ -14,7 +14,7 @@ from supervisor import balance, wishes
 from supervisor.phases import Idle, Turn, Wanted
 from supervisor.records import Lease, Member, Snapshot, expand
 from supervisor.state import State, owned
-from supervisor.watch import Watch, claimable
+from supervisor.watch import Watch, claimable, open_since_ns
 
 RESERVED_POLLS = 2
 
@@ -64,7 +64,7 @@ def target_of(watch: Watch, row: Lease, able: frozenset[str], me: str, now_ns: i
         return None
     sighting = watch.leases.get(row.shard)
     seen = sighting is not None and sighting.mark == row.triple
-    over = seen and sighting is not None and now_ns >= sighting.since_ns + RESERVED_POLLS * poll_ns
+    over = seen and sighting is not None and now_ns >= open_since_ns(sighting, row) + RESERVED_POLLS * poll_ns
     return None if over else target
 
 

@@ -27,6 +27,7 @@ NUMBER_MAX = 2**62
 COUNT_MAX = 1_000_000
 HISTORY_MAX = 8
 HISTORY_ENTRY_MAX_BYTES = 128
+REJECTED_MAX_BYTES = 300
 RANGE_MAX = 100_000
 POLICIES = ("fence", "hold")
 STATES = ("active", "draining")
@@ -43,8 +44,9 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who owns a shard (`owner` None: free). `history` is empty where a read did not ask for it. `flaws`: a sentence
-    for each attribute that was left out because it makes no sense."""
+    """Who owns a shard (`owner` None: free). `forced`: an operator removed its owner, whose child may live as long as
+    its lease would have. `history` is empty where a read did not ask for it. `flaws`: a sentence for each attribute
+    that was left out because it makes no sense."""
 
     shard: str
     owner: str | None
@@ -61,6 +63,7 @@ class Lease:
     renewed_at: int = 0
     move: str | None = None
     paused: bool = False
+    forced: bool = False
     history: tuple[str, ...] = ()
     flaws: tuple[str, ...] = field(default=(), compare=False)
 
@@ -72,7 +75,8 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A supervisor's own row; its key in the store is `@<id>`. `shards` is the compact form (see `compact`)."""
+    """A supervisor's own row; its key in the store is `@<id>`. `shards` is the compact form (see `compact`). `poll_ms`:
+    the poll interval in force; `rejected`: why its last reload was rejected, in at most `REJECTED_MAX_BYTES`."""
 
     id: str
     fleet: str
@@ -89,6 +93,8 @@ class Member:
     zone: str = ""
     since: int = 0
     renewed_at: int = 0
+    poll_ms: int = 0
+    rejected: str = ""
 
     @property
     def key(self) -> str:
@@ -148,6 +154,13 @@ def _choice(item: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str
     return value
 
 
+def _flag(item: Mapping[str, Any], name: str) -> bool:
+    value = item.get(name)
+    if not isinstance(value, bool | type(None)):
+        raise BadRow(f"{name} is {_shown(value)}, expected true or false")
+    return bool(value)
+
+
 def _optional_text(item: Mapping[str, Any], name: str) -> str | None:
     return None if item.get(name) is None else _text(item, name)
 
@@ -188,9 +201,6 @@ def lease_from(item: Mapping[str, Any]) -> Lease:
     shard = _text(item, "lease")
     if not shard or shard.startswith(MEMBER_PREFIX):
         raise BadRow(f"{_shown(shard)} is not the name of a shard")
-    paused = item.get("paused", False)
-    if not isinstance(paused, bool | type(None)):
-        raise BadRow(f"paused is {_shown(paused)}, expected true or false")
     owner = _optional_text(item, "owner")
     if owner == "":
         raise BadRow("owner is empty, expected a supervisor id or no attribute")
@@ -218,7 +228,8 @@ def lease_from(item: Mapping[str, Any]) -> Lease:
         since=spared(_optional_integer, "since") or 0,
         renewed_at=spared(_optional_integer, "renewed_at") or 0,
         move=spared(_move, "move"),
-        paused=bool(paused),
+        paused=_flag(item, "paused"),
+        forced=_flag(item, "forced"),
         history=spared(_history, "history") or (),
         flaws=tuple(flaws),  # the last, when all others are parsed
     )
@@ -241,6 +252,8 @@ def member_from(item: Mapping[str, Any]) -> Member:
         **{name: _text(item, name, "") for name in ("version", "digest", "host", "task", "zone")},
         since=_optional_integer(item, "since") or 0,
         renewed_at=_optional_integer(item, "renewed_at") or 0,
+        poll_ms=_optional_integer(item, "poll_ms") or 0,
+        rejected=_text(item, "rejected", ""),
     )
 
 

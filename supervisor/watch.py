@@ -6,6 +6,7 @@ receipt of the row, may claim. What holds:
 - only complete snapshots start or clear a clock; a keyed, failed or partial read does neither;
 - a row seen missing loses its clock; a row below the highest epoch that we saw (a restored one) counts as just
   observed, also when it is free;
+- a free row whose owner an operator removed (`forced`) is observed like an owned one, since its child may still live;
 - who is proven dead (`dead`) has no clock at all: what it owned is as good as free;
 - after a lease duration in which we saw nothing, who has not moved is spared for two polls, once: in an outage of the
   store all clocks run out at once, and at its end everybody would claim everybody's shards. A lease under `hold` is
@@ -110,12 +111,18 @@ def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
     sighting = watch.leases.get(row.shard)
     if row.paused:
         return False
-    if (row.owner is None or row.owner in watch.dead) and row.epoch >= seen:
+    unowned = row.owner is None and not row.forced
+    if (unowned or row.owner in watch.dead) and row.epoch >= seen:
         return True
     if sighting is None or sighting.mark != row.triple:
         return False
     duration_ns = max(sighting.duration_ns, row.duration_ms * MS)
     return now_ns >= sighting.since_ns + duration_ns
+
+
+def open_since_ns(sighting: Sighting, row: Lease) -> int:
+    """From when on anybody may claim a row that stays as it is."""
+    return sighting.since_ns if row.owner is None and not row.forced else sighting.expires_ns
 
 
 def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:

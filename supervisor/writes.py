@@ -33,7 +33,7 @@ class Claim:
     Condition: the row exists, `owner` is `seen_owner` (absent if None), `epoch` is `seen_epoch`, `beat` is
     between `beat_low` and `beat_high` (equal for a foreign row: exactly as observed), and it is not paused.
     Sets: owner, epoch, beat 0, nonce, duration_ms, policy, open 0, want, history, since, renewed_at; removes
-    quiet_ms; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
+    quiet_ms and `forced`; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
     """
 
     shard: str
@@ -129,7 +129,35 @@ class Pause:
     paused: bool
 
 
-Write = Create | Claim | Renew | Release | PutMember | DeleteMember | Wish | Pause
+@dataclass(frozen=True, slots=True)
+class Depose:
+    """Take a shard from its owner without asking, for an operator. Condition: `owner` and `epoch` are as seen. Sets:
+    epoch (the next one, which nobody ever has), beat 0, nonce, paused, forced, open 0, history, renewed_at; removes
+    owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease would have
+    run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if it had an owner."""
+
+    shard: str
+    seen_owner: str
+    seen_epoch: int
+    nonce: str
+    history: tuple[str, ...]
+    at: int
+
+    @property
+    def epoch(self) -> int:
+        return self.seen_epoch + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Delete a free row, for an operator: no supervisor ever deletes one. Condition: no owner, `epoch` is as seen."""
+
+    shard: str
+    seen_epoch: int
+
+
+OperatorsWrite = Wish | Pause | Depose | Forget
+Write = Create | Claim | Renew | Release | PutMember | DeleteMember | OperatorsWrite
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------
@@ -181,5 +209,24 @@ def after_claim(row: Lease, claim: Claim) -> Lease:
         since=claim.at,
         renewed_at=claim.at,
         move=row.move if claim.keep_move else None,
+        forced=False,
         history=claim.history,
+    )
+
+
+def after_depose(row: Lease, depose: Depose) -> Lease:
+    """The row that an applied deposition leaves behind; the contract suite holds every store to it."""
+    return replace(
+        row,
+        owner=None,
+        epoch=depose.epoch,
+        beat=0,
+        nonce=depose.nonce,
+        open=0,
+        quiet_ms=None,
+        renewed_at=depose.at,
+        move=None,
+        paused=True,
+        forced=True,
+        history=depose.history,
     )

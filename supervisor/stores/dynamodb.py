@@ -41,10 +41,12 @@ from supervisor.writes import (
     Claim,
     Create,
     DeleteMember,
+    Forget,
     Outcome,
     Pause,
     PutMember,
     Refused,
+    Release,
     Renew,
     Unknown,
     Wish,
@@ -101,7 +103,7 @@ class DynamoStore:
             if isinstance(statement, Delete):
                 written = self._table.delete(statement)
             else:
-                whole = isinstance(write, Create | Claim | Wish | Pause)
+                whole = not isinstance(write, PutMember | Renew | Release)
                 written = self._table.update(statement, whole, lane)
         except Failed as failure:
             return self._failed(write, failure, lane)
@@ -209,6 +211,8 @@ def _carries(written: Item, write: Write) -> bool:
             return _is_as_seen(written, write) and written.get("move") == write.move
         case Pause():
             return _is_as_seen(written, write) and written.get("paused", False) is write.paused
+        case Forget():
+            return (written.get(KEY), written.get("epoch")) == (write.shard, write.seen_epoch)
         case PutMember():
             return bool(written.get("nonce") == write.member.nonce)
     return bool(written.get("nonce") == write.nonce)

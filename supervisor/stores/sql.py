@@ -1,7 +1,7 @@
 """How statements and rows look in SQL: pure text and parameters, no connection.
 
 One table holds lease and member rows, with the same names as DynamoDB's attributes; NULL is an absent attribute,
-`paused` is 0 or 1, lists are JSON. Names stand in brackets: in double quotes, SQLite would take the name of a column
+flags are 0 or 1, lists are JSON. Names stand in brackets: in double quotes, SQLite would take the name of a column
 that is missing for a text. Columns of SQLite are untyped in truth, so rows read here are as untrusted as
 any other: what does not convert is passed on as it is, and parsing refuses it.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from supervisor.stores.statements import (
     COLUMNS,
+    FLAGS,
     KEY,
     LISTS,
     Absent,
@@ -29,11 +30,27 @@ from supervisor.stores.statements import (
 )
 
 APPLICATION_ID = 0x74656E75  # "tenu" in the header of the file: how we know it for ours
-_INTEGERS = ("epoch", "beat", "duration_ms", "open", "want", "quiet_ms", "since", "renewed_at", "paused", "capacity")
+_INTEGERS = (
+    "epoch",
+    "beat",
+    "duration_ms",
+    "open",
+    "want",
+    "quiet_ms",
+    "since",
+    "renewed_at",
+    "capacity",
+    "poll_ms",
+    *FLAGS,
+)
 
 
 def _column(name: str) -> str:
     return f"[{name}] {'INTEGER' if name in _INTEGERS else 'TEXT'}"
+
+
+def add_column(name: str) -> str:
+    return f"ALTER TABLE leases ADD COLUMN {_column(name)}"
 
 
 CREATE_TABLE = (
@@ -90,8 +107,9 @@ def select(names: Sequence[str], key: bool) -> str:
 def item_of(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
     """A row as plain attributes; absent ones are left out."""
     item = {name: value for name, value in zip(names, row, strict=True) if value is not None}
-    if item.get("paused") in (0, 1):
-        item["paused"] = bool(item["paused"])
+    for name in FLAGS:
+        if item.get(name) in (0, 1):
+            item[name] = bool(item[name])
     for name in LISTS:
         if name in item:
             item[name] = _list_of(item[name])

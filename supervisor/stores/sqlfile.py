@@ -1,8 +1,9 @@
 """An SQLite file as a place for leases: how it is made, opened and recognised.
 
-What holds: only `create` makes anything; a connection that `connect` returns has been checked to be one of ours, and
-what it commits is on the disk (`synchronous=FULL`). All supervisors of a host use a rollback journal whatever SQLite
-they link: write-ahead logs could corrupt a file before 3.51.3, and a mix of modes is no mode.
+What holds: only `create` makes anything, and gives a file of an older version the columns that this one needs, which an
+older supervisor that still has it open does not notice; a connection that `connect` returns has been checked to be one
+of ours, and what it commits is on the disk (`synchronous=FULL`). All supervisors of a host use a rollback journal
+whatever SQLite they link: write-ahead logs could corrupt a file before 3.51.3, and a mix of modes is no mode.
 Errors: `Unfit` for a file that will not do, `sqlite3.Error` and `OSError` for one that cannot be reached now.
 """
 
@@ -17,15 +18,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from supervisor.stores.interface import Unfit
-from supervisor.stores.sql import APPLICATION_ID, CREATE_TABLE
-from supervisor.stores.statements import COLUMNS
+from supervisor.stores.sql import APPLICATION_ID, CREATE_TABLE, add_column
+from supervisor.stores.statements import COLUMNS, LATER_COLUMNS
 
 MADE_BY = "expected a file made by `tenured init`"
 
 
-def create(path: Path, deadline: float) -> bool:
-    """Make the file and its table unless they are there; False: they were. The file is for its owner only, because
-    checkpoints may be sensitive."""
+def create(path: Path, deadline: float) -> str:
+    """Make the file and its table, or the columns of later versions, unless they are there; what was done, as a verb.
+    The file is for its owner only, because checkpoints may be sensitive."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -33,19 +34,34 @@ def create(path: Path, deadline: float) -> bool:
     except OSError as error:
         raise Unfit(f"{path} cannot be created: {error.strerror}; its folder must exist and be writable") from None
     with _recognised(path), closing(_open(path, deadline)) as connection:
-        return _make_table(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        done = _make_table(connection)
+        connection.execute("COMMIT")
+        return done
 
 
-def _make_table(connection: sqlite3.Connection) -> bool:
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        connection.execute("ROLLBACK")
-        return False
-    connection.execute(CREATE_TABLE)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute("COMMIT")
-    return True
+def _make_table(connection: sqlite3.Connection) -> str:
+    """Within a transaction that writes, so that nobody else does the same meanwhile."""
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        connection.execute(CREATE_TABLE)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        return "was created"
+    missing = _missing(connection)
+    if not _is_ours(connection) or not LATER_COLUMNS.issuperset(missing):
+        return "exists already"  # and is unfit, as whoever opens it is told
+    for name in missing:
+        connection.execute(add_column(name))
+    return f"got what it missed of this version: {', '.join(missing)}" if missing else "exists already"
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
+
+
+def _missing(connection: sqlite3.Connection) -> list[str]:
+    present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
+    return [name for name in COLUMNS if name not in present]
 
 
 def connect(path: Path, deadline: float) -> sqlite3.Connection:
@@ -84,15 +100,13 @@ def set_busy_timeout(connection: sqlite3.Connection, deadline: float) -> None:
 
 def _check(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    present = {row[1] for row in connection.execute("PRAGMA table_info(leases)")}
     if path.stat().st_size == 0:
         raise Unfit(f"{path} is empty, {MADE_BY}")
-    if application != APPLICATION_ID:
+    if not _is_ours(connection):
         raise Unfit(f"{path} belongs to another program, {MADE_BY}")
-    missing = [name for name in COLUMNS if name not in present]
-    if missing:
-        raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {MADE_BY} of this version")
+    if missing := _missing(connection):
+        what = "which `tenured init` adds" if missing[0] in LATER_COLUMNS else MADE_BY
+        raise Unfit(f"{path} has no column {missing[0]!r} in its table leases, {what}")
     mode = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0]
     if mode != "truncate":
         raise Unfit(f"{path} is open elsewhere in journal mode {mode}, expected truncate")

@@ -49,9 +49,9 @@ class SqliteStore:
 
     def initialize(self) -> str:
         try:
-            made = sqlfile.create(self._path, time.monotonic() + _INITIALIZE_TIMEOUT_S)
+            done = sqlfile.create(self._path, time.monotonic() + _INITIALIZE_TIMEOUT_S)
             with self._connected(_INITIALIZE_TIMEOUT_S):
-                return f"{self._path} was created" if made else f"{self._path} exists already"
+                return f"{self._path} {done}"
         except (sqlite3.Error, OSError) as error:
             locked = sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY
             raise (Locked if locked else Unavailable)(_cause(error)) from None

@@ -11,7 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from supervisor.records import MEMBER_PREFIX, Member
-from supervisor.writes import Claim, Create, DeleteMember, Pause, PutMember, Release, Renew, Wish, Write
+from supervisor.writes import (
+    Claim,
+    Create,
+    DeleteMember,
+    Depose,
+    Forget,
+    Pause,
+    PutMember,
+    Release,
+    Renew,
+    Wish,
+    Write,
+)
 
 Value = str | int | bool | tuple[str, ...]
 
@@ -32,13 +44,29 @@ LEASE_COLUMNS = (
     "renewed_at",
     "move",
     "paused",
+    "forced",
     "history",
 )
-MEMBER_COLUMNS = ("fleet", "state", "capacity", "shards", "version", "digest", "host", "task", "zone")
+MEMBER_COLUMNS = (
+    "fleet",
+    "state",
+    "capacity",
+    "shards",
+    "version",
+    "digest",
+    "host",
+    "task",
+    "zone",
+    "poll_ms",
+    "rejected",
+)
 COLUMNS = LEASE_COLUMNS + MEMBER_COLUMNS  # `beat`, `nonce`, `duration_ms`, `since`, `renewed_at` serve both
-FOR_PEOPLE = ("checkpoint", "open", "want", "quiet_ms", "since", "renewed_at", "history")
+# Those that an older SQLite file lacks: without them nothing of it changes its meaning.
+LATER_COLUMNS = frozenset(("forced", "poll_ms", "rejected"))
+FOR_PEOPLE = ("checkpoint", "open", "want", "quiet_ms", "since", "renewed_at", "history", "poll_ms", "rejected")
 FOR_DECISIONS = tuple(name for name in COLUMNS if name not in FOR_PEOPLE)
 LISTS = ("history", "shards")
+FLAGS = ("paused", "forced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +146,10 @@ def statement_of(write: Write) -> Statement:
             return _wish(write)
         case Pause():
             return _pause(write)
+        case Depose():
+            return _depose(write)
+        case Forget():
+            return Delete(write.shard, (Absent("owner"), Equals("epoch", write.seen_epoch)))
 
 
 def _free_row(write: Create) -> dict[str, Value]:
@@ -146,7 +178,7 @@ def _claim(write: Claim) -> Change:
     }
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
-    removes = ("quiet_ms",) if write.keep_move else ("quiet_ms", "move")
+    removes = ("quiet_ms", "forced") if write.keep_move else ("quiet_ms", "forced", "move")
     terms = (
         _is("owner", write.seen_owner),
         Equals("epoch", write.seen_epoch),
@@ -203,6 +235,21 @@ def _pause(write: Pause) -> Change:
     return Change(write.shard, {}, ("paused",), seen)
 
 
+def _depose(write: Depose) -> Change:
+    sets: dict[str, Value] = {
+        "epoch": write.epoch,
+        "beat": 0,
+        "nonce": write.nonce,
+        "paused": True,
+        "forced": True,
+        "open": 0,
+        "history": write.history,
+        "renewed_at": write.at,
+    }
+    seen = (Equals("owner", write.seen_owner), Equals("epoch", write.seen_epoch))
+    return Change(write.shard, sets, ("owner", "quiet_ms", "move"), seen)
+
+
 def _is(name: str, value: str | None) -> Term:
     return Absent(name) if value is None else Equals(name, value)
 
@@ -224,6 +271,8 @@ def member_attributes(member: Member) -> dict[str, Value]:
         "zone": member.zone,
         "since": member.since,
         "renewed_at": member.renewed_at,
+        "poll_ms": member.poll_ms,
+        "rejected": member.rejected,
     }
 
 

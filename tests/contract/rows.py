@@ -14,7 +14,7 @@ from supervisor.stores.expressions import attribute_of
 from supervisor.stores.location import DynamoLocation, SqliteLocation, parse
 from supervisor.stores.sql import sql_of
 from supervisor.stores.statements import KEY, Put
-from supervisor.writes import Claim, Create, Pause, Release, Renew, Wish
+from supervisor.writes import Claim, Create, Depose, Pause, Release, Renew, Wish
 
 AT = 1_764_444_444_000
 ME = "host-a:11:00000000000000aa"
@@ -92,6 +92,19 @@ def pause(row: Lease, paused: bool = True, **fields: Any) -> Pause:
     return Pause(**default | fields)
 
 
+def depose(row: Lease, **fields: Any) -> Depose:
+    """Of the owner of `row` exactly as it is."""
+    default = {
+        "shard": row.shard,
+        "seen_owner": row.owner,
+        "seen_epoch": row.epoch,
+        "nonce": f"deposed {row.epoch}",
+        "history": (*row.history, f"{row.epoch} aa 1764444446 deposed"),
+        "at": AT + 4000,
+    }
+    return Depose(**default | fields)
+
+
 def member(**fields: Any) -> Member:
     default = {
         "id": ME,
@@ -109,6 +122,8 @@ def member(**fields: Any) -> Member:
         "zone": "eu-west-1a",
         "since": AT,
         "renewed_at": AT,
+        "poll_ms": 1500,
+        "rejected": "tenured.ini:7: stor is no key",
     }
     return Member(**default | fields)
 

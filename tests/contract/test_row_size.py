@@ -8,7 +8,7 @@ from typing import Any
 from supervisor.records import HISTORY_MAX, history_after
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied
-from tests.contract.rows import AT, TIMEOUT_S, claim, create, pause, raw_item, renew, wish
+from tests.contract.rows import AT, TIMEOUT_S, claim, create, depose, pause, raw_item, renew, wish
 from tests.engines import Engine
 
 HOST = "ip-172-31-255-255.ap-southeast-2.compute.internal"
@@ -48,7 +48,10 @@ def test_a_full_row_with_aws_host_names_costs_one_write_unit(ministack: Engine, 
     assert store.apply(wish(claimed.row, f"{peer} balance"), TIMEOUT_S) == Applied()
     assert store.apply(pause(claimed.row), TIMEOUT_S) == Applied()
     item = raw_item(url, SHARD)
+    store.apply(depose(claimed.row, history=history), TIMEOUT_S)
+    deposed = raw_item(url, SHARD)
     store.close()
     assert len(item["history"]["L"]) == HISTORY_MAX
     assert {"move", "paused", "checkpoint"} <= item.keys()
-    assert sum(len(name) + size_of(value) for name, value in item.items()) < 1024
+    for row in (item, deposed):
+        assert sum(len(name) + size_of(value) for name, value in row.items()) < 1024

@@ -336,7 +336,7 @@ def test_a_snapshot_shows_all_that_decisions_need(store: Store, url: str) -> Non
     store.apply(PutMember(member()), TIMEOUT_S)
     snapshot = store.snapshot(TIMEOUT_S)
     assert snapshot.leases["s"] == Lease("s", ME, 5, 9, "n", 1000, policy="hold", move="any", paused=True)
-    assert snapshot.members == {ME: member(since=0, renewed_at=0)}
+    assert snapshot.members == {ME: member(since=0, renewed_at=0, poll_ms=0, rejected="")}
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -8,8 +8,8 @@ import pytest
 
 from supervisor.records import MOVE_MAX_BYTES, Lease
 from supervisor.stores.interface import Store
-from supervisor.writes import Applied, Refused, after_claim
-from tests.contract.rows import ME, OTHER, TIMEOUT_S, claim, pause, plant, release, renew, wish
+from supervisor.writes import Applied, Forget, Refused, after_claim, after_depose
+from tests.contract.rows import ME, OTHER, TIMEOUT_S, claim, depose, pause, plant, release, renew, wish
 
 
 def read(store: Store, shard: str = "trades/0") -> Lease:
@@ -148,6 +148,76 @@ def test_renewals_and_the_release_of_a_paused_row_go_on_and_it_stays_paused(stor
     freed = read(store)
     assert (freed.owner, freed.beat, freed.paused) == (None, 2, True)
     assert store.apply(claim(freed), TIMEOUT_S) == Refused(freed)
+
+
+# --- deposing ---------------------------------------------------------------------------------------------
+
+
+def test_a_deposition_removes_the_owner_pauses_the_shard_and_keeps_checkpoint_and_duration(
+    store: Store, owned: Lease
+) -> None:
+    assert store.apply(renew(owned, checkpoint="token", quiet_ms=5), TIMEOUT_S) == Applied()
+    assert store.apply(wish(owned, OTHER), TIMEOUT_S) == Applied()
+    row = read(store)
+    write = depose(row)
+    assert store.apply(write, TIMEOUT_S) == Applied()
+    deposed = read(store)
+    assert deposed == after_depose(row, write)
+    assert (deposed.triple, deposed.paused, deposed.forced) == ((None, row.epoch + 1, 0), True, True)
+    assert (deposed.move, deposed.open, deposed.quiet_ms) == (None, 0, None)
+    assert (deposed.checkpoint, deposed.duration_ms) == ("token", row.duration_ms)
+    seen = store.snapshot(TIMEOUT_S).leases["trades/0"]
+    assert (seen.owner, seen.forced, seen.paused) == (None, True, True)
+
+
+def test_the_deposed_owner_is_refused_with_the_row_whatever_it_writes(store: Store, owned: Lease) -> None:
+    store.apply(depose(owned), TIMEOUT_S)
+    deposed = read(store)
+    for write in (renew(owned), release(owned), claim(owned), pause(owned, False), wish(owned, OTHER)):
+        assert store.apply(write, TIMEOUT_S) == Refused(deposed)
+    assert store.renew([renew(owned)], TIMEOUT_S) == [Refused(deposed)]
+    assert read(store) == deposed
+
+
+def test_a_deposition_of_a_row_that_is_not_as_seen_is_refused_with_the_row(store: Store, row: Lease) -> None:
+    for seen in ({"seen_owner": OTHER}, {"seen_owner": row.owner or ME, "seen_epoch": row.epoch - 1}):
+        assert store.apply(depose(row, **seen), TIMEOUT_S) == Refused(row)
+    assert read(store) == row
+
+
+def test_a_deposition_sent_twice_is_refused_the_second_time(store: Store, owned: Lease) -> None:
+    store.apply(depose(owned), TIMEOUT_S)
+    deposed = read(store)
+    assert store.apply(depose(owned), TIMEOUT_S) == Refused(deposed)
+
+
+def test_a_deposed_row_stays_forced_when_it_is_resumed_until_it_is_claimed(store: Store, owned: Lease) -> None:
+    store.apply(depose(owned), TIMEOUT_S)
+    deposed = read(store)
+    assert store.apply(claim(deposed, owner=OTHER), TIMEOUT_S) == Refused(deposed)
+    assert store.apply(pause(deposed, False), TIMEOUT_S) == Applied()
+    resumed = read(store)
+    assert resumed == replace(deposed, paused=False)
+    write = claim(resumed, owner=OTHER)
+    assert store.apply(write, TIMEOUT_S) == Applied(after_claim(resumed, write))
+    assert (read(store).owner, read(store).forced) == (OTHER, False)
+
+
+# --- forgetting -------------------------------------------------------------------------------------------
+
+
+def test_a_free_row_as_it_was_seen_is_forgotten_and_no_other(store: Store, row: Lease) -> None:
+    for epoch in (row.epoch - 1, row.epoch + 1):
+        assert store.apply(Forget(row.shard, epoch), TIMEOUT_S) == Refused(row)
+    forget = Forget(row.shard, row.epoch)
+    if row.owner:
+        assert store.apply(forget, TIMEOUT_S) == Refused(row)
+        assert read(store) == row
+        return
+    assert store.apply(pause(row), TIMEOUT_S) == Applied()
+    assert store.apply(forget, TIMEOUT_S) == Applied()
+    assert store.read(row.shard, TIMEOUT_S) is None
+    assert store.apply(forget, TIMEOUT_S) == Refused(None)
 
 
 # --- both -------------------------------------------------------------------------------------------------

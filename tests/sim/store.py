@@ -10,6 +10,9 @@ from supervisor.writes import (
     Claim,
     Create,
     DeleteMember,
+    Depose,
+    Forget,
+    OperatorsWrite,
     Outcome,
     Pause,
     PutMember,
@@ -19,6 +22,7 @@ from supervisor.writes import (
     Wish,
     Write,
     after_claim,
+    after_depose,
 )
 
 
@@ -79,12 +83,15 @@ class ModelStore:
         row = self.leases.get(write.shard)
         if row is None or not self._holds(write, row):
             return Refused(row)
+        if isinstance(write, Forget):
+            del self.leases[write.shard]
+            return Applied()
         row = self._after(write, row)
         self.leases[write.shard] = row
         return Applied(row if isinstance(write, Claim) else None)
 
     @staticmethod
-    def _holds(write: Claim | Renew | Release | Wish | Pause, row: Lease) -> bool:
+    def _holds(write: Claim | Renew | Release | OperatorsWrite, row: Lease) -> bool:
         match write:
             case Claim():
                 seen = (write.seen_owner, write.seen_epoch) == (row.owner, row.epoch)
@@ -97,11 +104,13 @@ class ModelStore:
             case Wish():
                 seen = (write.seen_owner, write.seen_epoch, write.seen_move)
                 return seen == (row.owner, row.epoch, row.move)
-            case Pause():
+            case Pause() | Depose():
                 return (write.seen_owner, write.seen_epoch) == (row.owner, row.epoch)
+            case Forget():
+                return row.owner is None and write.seen_epoch == row.epoch
 
     @staticmethod
-    def _after(write: Claim | Renew | Release | Wish | Pause, row: Lease) -> Lease:
+    def _after(write: Claim | Renew | Release | Wish | Pause | Depose, row: Lease) -> Lease:
         match write:
             case Claim():
                 return after_claim(row, write)
@@ -132,3 +141,5 @@ class ModelStore:
                 return replace(row, move=write.move)
             case Pause():
                 return replace(row, paused=write.paused)
+            case Depose():
+                return after_depose(row, write)
