@@ -50,6 +50,8 @@ from supervisor.writes import (
     Claim,
     Create,
     DeleteMember,
+    Depose,
+    Forget,
     Outcome,
     Pause,
     PutMember,
@@ -218,7 +220,7 @@ def _answered(state: State, turn: Turn, write: Write, outcome: Outcome) -> State
             return state.with_shard(lease.answer_release(shard, turn, write, outcome))
         case Wish(shard=name):
             return state.with_shard(claim.answer_wish(_see(state.shards[name], outcome), write, outcome))
-        case Create(shard=name) | Pause(shard=name):
+        case Create(shard=name) | Pause(shard=name) | Depose(shard=name) | Forget(shard=name):
             return state.with_shard(_see(state.shards[name], outcome))
         case PutMember():
             return drain.marked(state, turn, write) if isinstance(outcome, Applied) else state

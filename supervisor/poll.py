@@ -10,7 +10,7 @@ from supervisor.model import SECOND, Apply, Log
 from supervisor.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
 from supervisor.records import Lease, Snapshot
 from supervisor.state import State, owned
-from supervisor.watch import creatable, live, long_dead, next_expiry, observe
+from supervisor.watch import creatable, live, long_dead, next_expiry, observe, open_since_ns
 from supervisor.wishes import parse
 from supervisor.writes import Create, DeleteMember
 
@@ -117,7 +117,7 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
         shard = state.shards.get(row.shard)
         if shard is None or shard.rule is None or not isinstance(shard.phase, Idle | Wanted):
             continue
-        fresh = row.owner is None and not row.move and not shard.had_owner
+        fresh = row.owner is None and not row.move and not row.forced and not shard.had_owner
         if not _is_ours(state, turn, fleet, row, fresh) or _must_yield(state, shard, turn, fleet):
             continue
         if (room <= 0 and isinstance(shard.phase, Idle)) or (fresh and fresh_room <= 0):
@@ -144,8 +144,7 @@ def _is_ours(state: State, turn: Turn, fleet: Fleet, row: Lease, fresh: bool) ->
 def _is_overdue(state: State, turn: Turn, row: Lease, fresh: bool) -> bool:
     """Still unowned one poll after somebody should have taken it; a fresh row, not while its taker may pace itself."""
     sighting = state.watch.leases[row.shard]
-    since_ns = sighting.since_ns if row.owner is None else sighting.expires_ns
-    return turn.ns > since_ns + state.poll_ns and not (fresh and state.polls <= START_POLLS)
+    return turn.ns > open_since_ns(sighting, row) + state.poll_ns and not (fresh and state.polls <= START_POLLS)
 
 
 def _room_for_fresh(state: State) -> int:
