@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from supervisor import exits
-from supervisor.commands import fleet, local, starters
+from supervisor.commands import drain, fleet, local, starters
 from supervisor.commands.means import Failed, say
 
 
@@ -85,8 +85,8 @@ def commands() -> None:
 
 
 for command in (
-    *(local.run, local.check, local.health),
-    *(fleet.init, fleet.status),
+    *(local.run, local.check, local.health, drain.drain),
+    *(fleet.init, fleet.status, fleet.history),
     *(starters.example, starters.demo),
 ):
     commands.add_command(command)

@@ -23,8 +23,9 @@ from supervisor.model import (
     Snapshotted,
 )
 from supervisor.records import MEMBER_PREFIX, Lease, Member, Snapshot
-from supervisor.stores.interface import Store, Unfit
+from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.writes import DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
+from workers.kernel import boottime_ns
 
 OTHER_CALLS_FACTOR = 2.0
 """A snapshot has several pages and a probe several writes, so that they get longer than one attempt."""
@@ -32,6 +33,7 @@ OTHER_CALLS_FACTOR = 2.0
 # Keys of a lane for calls that are not about one row; no row has an empty name or a blank.
 BATCH = "a batch"
 SNAPSHOT = "a snapshot"
+LOOK = "a look"
 
 Deliver = Callable[[Event, int], None]
 """Called on the loop with an event and the instant at which its answer was complete."""
@@ -46,8 +48,11 @@ class Courier:
         deliver: Deliver,
         unfit: Callable[[str], None],
     ) -> None:
+        self.attempt_s = attempt_s  # may change
         self._store = store
-        self._attempt_s = attempt_s
+        self._loop = loop
+        self._renewals_sent = 0
+        self._renewing: dict[int, int] = {}  # when each renewal call under way was sent
         self._deliver = deliver
         self._unfit = unfit
         self._renewals = Lane("renewals", store.lanes, loop)
@@ -58,20 +63,30 @@ class Courier:
         """Calls that are past their deadline and still hold a thread."""
         return self._renewals.stuck + (self._others.stuck if self._others is not self._renewals else 0)
 
+    @property
+    def oldest_renewal_ns(self) -> int | None:
+        """When the oldest renewal was sent that has had no outcome yet. Each gets one at its deadline, be it `Unknown`:
+        one that is older says that the loop, or the lane, stands still."""
+        return min(self._renewing.values(), default=None)
+
     def renew(self, writes: Sequence[Renew]) -> None:
         size = self._store.batch
         for start in range(0, len(writes), size):
             self._renew_call(writes[start : start + size])
 
     def _renew_call(self, writes: Sequence[Renew]) -> None:
+        number = self._renewals_sent = self._renewals_sent + 1
+
         def done(result: Any, at_ns: int) -> None:
+            self._renewing.pop(number, None)
             whole = isinstance(result, list) and len(result) == len(writes)
             outcomes: list[Outcome] = result if whole else [unknown(result)] * len(writes)
             # A refusal ends a child: it does not wait for the steps that only say that all is well.
             for write, outcome in sorted(zip(writes, outcomes, strict=True), key=_urgent):
                 self._deliver(Answered(write, outcome), at_ns)
 
-        timeout_s = self._attempt_s
+        self._renewing[number] = boottime_ns()
+        timeout_s = self.attempt_s
         key = writes[0].shard if len(writes) == 1 else BATCH
         self._renewals.submit(key, lambda: self._store.renew(writes, timeout_s), timeout_s, done)
 
@@ -80,7 +95,7 @@ class Courier:
             outcome: Outcome = unknown(result) if isinstance(result, Late | Raised) else result
             self._deliver(Answered(write, outcome), at_ns)
 
-        timeout_s = self._attempt_s
+        timeout_s = self.attempt_s
         self._others.submit(_row_of(write), lambda: self._store.apply(write, timeout_s), timeout_s, done)
 
     def read(self, shard: str, asked_ns: int) -> None:
@@ -90,12 +105,12 @@ class Courier:
             else:
                 self._deliver(RowRead(shard, result, asked_ns), at_ns)
 
-        timeout_s = self._attempt_s
+        timeout_s = self.attempt_s
         self._others.submit(shard, lambda: self._store.read(shard, timeout_s), timeout_s, done)
 
     def snapshot(self, asked_ns: int, first: bool) -> None:
         """`first`: also look whether the store is one of ours, before anything is written to it."""
-        timeout_s = self._attempt_s * OTHER_CALLS_FACTOR
+        timeout_s = self.attempt_s * OTHER_CALLS_FACTOR
 
         def work() -> Snapshot:
             if first:
@@ -110,8 +125,23 @@ class Courier:
 
         self._others.submit(SNAPSHOT, work, timeout_s, done)
 
+    def look(self, timeout_s: float) -> asyncio.Future[Snapshot]:
+        """Every row with all that people want to know; on the loop. The future may fail with `Unavailable`."""
+        found: asyncio.Future[Snapshot] = self._loop.create_future()
+
+        def done(result: Snapshot | Late | Raised, _at_ns: int) -> None:
+            if found.done():
+                return
+            if isinstance(result, Snapshot):
+                found.set_result(result)
+            else:
+                found.set_exception(Unavailable(unknown(result).cause))
+
+        self._others.submit(LOOK, lambda: self._store.snapshot(timeout_s, full=True), timeout_s, done)
+        return found
+
     def prove(self, member: Member) -> None:
-        timeout_s = self._attempt_s * OTHER_CALLS_FACTOR
+        timeout_s = self.attempt_s * OTHER_CALLS_FACTOR
 
         def done(result: Late | Raised | None, at_ns: int) -> None:
             if result is None:

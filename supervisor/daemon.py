@@ -17,13 +17,16 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from supervisor import children, control, exits, incarnations, leaseset, lock, model
+from supervisor import children, control, endpoint, exits, health, incarnations, leaseset, lock, model, place, rules
 from supervisor.children import Children
 from supervisor.clock import moment
 from supervisor.courier import Courier
+from supervisor.glance import Glance
 from supervisor.journal import Journal
-from supervisor.model import MS, Moment, Rules, ShardRule
-from supervisor.phases import Held, Idle, Vacant
+from supervisor.metrics import Metrics
+from supervisor.model import MS, Moment
+from supervisor.notify import Notifier
+from supervisor.reloader import Reloader
 from supervisor.settings import Settings
 from supervisor.signals import Signals
 from supervisor.state import State, begin
@@ -34,31 +37,7 @@ from workers.board import Board
 from workers.kernel import boottime_ns
 
 LOCK_WAIT_S = 5.0
-
-
-def rules_of(settings: Settings) -> Rules:
-    """What the lease set obeys, in its own units."""
-    return Rules(
-        fleet=settings.fleet,
-        shards={
-            shard: ShardRule(stream.outage_policy, max(1, len(stream.spec.url)))
-            for shard, stream in settings.shards.items()
-        },
-        capacity=settings.capacity,
-        duration_ns=settings.lease_duration_ms * MS,
-        renew_every_ns=settings.renew_interval_ms * MS,
-        poll_every_ns=settings.poll_interval_ms * MS,
-        attempt_ns=settings.call_timeout_ms * MS,
-        margin_ns=settings.margin_ms * MS,
-        start_ns=settings.start_timeout_ms * MS,
-        hang_ns=settings.hang_timeout_ms * MS,
-        stop_ns=settings.stop_timeout_ms * MS,
-        crash_limit=settings.crash_limit,
-        crash_window_ns=settings.crash_window_ms * MS,
-        host=socket.gethostname(),
-        version=version("tenured"),
-        digest=settings.digest,
-    )
+STATUS_EVERY_S = 1.0
 
 
 def new_id(now: Moment) -> str:
@@ -75,23 +54,29 @@ class Daemon:
         store: Store,
         held: lock.Lock,
         record: incarnations.Record,
+        where: place.Place,
+        notifier: Notifier,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         now = moment()
         me = new_id(now)
-        self._settings = settings
+        self.settings = settings
+        self._place = where
+        self._notifier = notifier
         self._loop = loop
         self._store = store
+        self._metrics = Metrics(version("tenured"))
         self._journal = Journal(me, settings.log_level, sys.stderr)
         self._record = record
         dead = self._dead()
         self._remember([*dead, me])  # before the first claim
-        self._state: State = begin(rules_of(settings), me, now.boot_ns, frozenset(dead))
+        self._state: State = begin(self._rules(), me, now.boot_ns, frozenset(dead))
         self._events: deque[tuple[model.Event, int]] = deque()
         self._stepping = False
         self._timer: asyncio.TimerHandle | None = None
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}
         self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
+        self._reloader = Reloader(self, self._journal, notifier)
         self._courier = Courier(store, settings.call_timeout_ms / 1000, loop, self._feed, self._unfit)
         self._children = Children(
             Board.create(),
@@ -109,7 +94,7 @@ class Daemon:
             {
                 signal.SIGTERM: self._stop,
                 signal.SIGINT: self._stop,
-                signal.SIGHUP: lambda: None,  # its default would end us
+                signal.SIGHUP: self._reloader.request,
                 signal.SIGCHLD: self._children.reap,
             },
         )
@@ -119,45 +104,64 @@ class Daemon:
             signals.close()
 
     async def _run(self, warnings: Sequence[str]) -> int:
-        self._journal.capture()
-        self._journal.write(
-            "info", "supervisor.started", store=self._store.url, fleet=self._settings.fleet, pid=os.getpid()
-        )
-        for warning in warnings:
-            self._journal.write("warning", "config.warning", warning)
-        endpoint = await control.serve(self._settings.run_dir, {"health": self._health})
+        requests = await control.serve(self.settings.run_dir, {"health": self._health, "drain": self._drain})
+        http = None
         try:
-            self._prepare()
-            code, reason = await self._exit
+            http = self._serve_http()
+            code, reason = await self._serve(warnings)
         finally:
+            self._reloader.close()
             dead = self._children.close()
-            await endpoint.close()
+            await requests.close()
+            if http is not None:
+                await asyncio.to_thread(http.close)
             self._courier.close()
+            self._notifier.close()
         level = "info" if code == exits.OK else "error"
         self._journal.write(level, "supervisor.stopped", reason=reason, code=code, left_children=None if dead else True)
         self._journal.close()
         return code
 
+    async def _serve(self, warnings: Sequence[str]) -> tuple[int, str]:
+        self._journal.capture()
+        self._journal.write(
+            "info", "supervisor.started", store=self._store.url, fleet=self.settings.fleet, pid=os.getpid()
+        )
+        for warning in warnings:
+            self._journal.write("warning", "config.warning", reason=warning)
+        self._prepare()
+        self._notifier.watch(self.settings.lease_duration_ms / 1000)
+        self._notifier.ready(self.describe())
+        self._watch()
+        return await self._exit
+
+    def _serve_http(self) -> endpoint.Endpoint | None:
+        settings = self.settings
+        if settings.http is None:
+            return None
+        glance = Glance(self._loop, self._health, self._courier.look, self._metrics.render, settings.fleet)
+        return endpoint.serve(settings.http, settings.http_hosts, glance)
+
     def _dead(self) -> Sequence[str]:
         try:
             return self._record.dead()
         except incarnations.Unusable as error:
-            self._journal.write("warning", "config.warning", str(error))
+            self._journal.write("warning", "config.warning", reason=str(error))
             return ()
 
     def _remember(self, ids: Sequence[str]) -> None:
         try:
             self._record.write(ids)
         except incarnations.Unusable as error:
-            self._journal.write("warning", "config.warning", str(error))
+            self._journal.write("warning", "config.warning", reason=str(error))
 
     def _prepare(self) -> None:
-        streams = self._settings.streams
+        streams = self.settings.streams
         self._children.prepare(
             [stream.spec.handler for stream in streams if stream.spec.handler],
             [stream.spec.tls_ca for stream in streams],
-            self._settings.python_path,
-            str(self._settings.base),
+            self.settings.python_path,
+            str(self.settings.base),
         )
 
     # --- events and effects -------------------------------------------------------------------------------
@@ -183,6 +187,10 @@ class Daemon:
         self._state, effects = leaseset.step(self._state, event, now)
         for effect in effects:
             self._perform(effect, now, at_ns or now.boot_ns)
+        self._metrics.heard(event)
+        for effect in effects:
+            self._metrics.performed(effect)
+        self._metrics.stepped(self._state, now.boot_ns)
         if self._journal.supervisor != self._state.me:
             # A copy of ourselves lives on under the old id: no later incarnation may take that for dead.
             self._remember([self._state.me])
@@ -215,8 +223,8 @@ class Daemon:
                 self._finish(code, reason)
 
     def _start(self, start: model.Start) -> None:
-        stream = self._settings.shards[start.shard]
-        task = task_for(self._settings, stream, start, self._state.me, self._state.rules.host, os.environ)
+        stream = self.settings.shards[start.shard]
+        task = task_for(self.settings, stream, start, self._state.me, self._state.rules.host, os.environ)
         self._children.start(task, start.deadline_ns)
 
     def _set_timer(self) -> None:
@@ -226,7 +234,9 @@ class Daemon:
         self._timer = self._loop.call_later(wait_s, self._tick)
 
     def _tick(self) -> None:
-        self._feed(model.Ticked(self._children.reports()), boottime_ns())
+        reports = self._children.reports()
+        self._metrics.reported(reports, self._courier.stuck, len(self._children.server_pids))
+        self._feed(model.Ticked(reports), boottime_ns())
 
     # --- children -----------------------------------------------------------------------------------------
 
@@ -244,6 +254,7 @@ class Daemon:
                 if killed := self._kills.pop((shard, epoch), None):
                     reason, since_ns = killed
                     latency_ms = round((at_ns - since_ns) / MS, 3)
+                    self._metrics.killed(reason, latency_ms)
                     self._journal.write(
                         "warning", "child.killed", shard=shard, epoch=epoch, reason=reason, latency_ms=latency_ms
                     )
@@ -254,9 +265,45 @@ class Daemon:
                 event_name = "config.warning" if of_configuration else "child.exited"
                 self._journal.write("warning", event_name, reason=text)
 
+    # --- a new configuration ------------------------------------------------------------------------------
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Go on with these settings; children whose shard changed are replaced, one at a time."""
+        old, self.settings = self.settings, settings
+        self._journal.least(settings.log_level)
+        self._courier.attempt_s = settings.call_timeout_ms / 1000
+        self._prepare()
+        outdated = rules.outdated(old, settings) | self._children.crowding()
+        self._notifier.watch(settings.lease_duration_ms / 1000)
+        self._feed(model.Reconfigured(self._rules(), outdated), boottime_ns())
+
+    def reject(self, reason: str) -> None:
+        """Go on as before, and let the fleet know."""
+        self._feed(model.ReloadRejected(reason), boottime_ns())
+
+    def describe(self) -> str:
+        return health.line(self._state)
+
+    def _rules(self) -> model.Rules:
+        return rules.rules_of(self.settings, self._place, version("tenured"))
+
+    # --- the watchdog -------------------------------------------------------------------------------------
+
+    def _watch(self, due_s: float = 0.0) -> None:
+        """Tell systemd again and again that we are alive, unless the renewals stand still."""
+        now_ns, now_s = boottime_ns(), self._loop.time()
+        if due_s:
+            self._metrics.loop_lag(now_s - due_s)
+        if health.progresses(self._state, self._courier.oldest_renewal_ns, now_ns):
+            self._notifier.alive()
+        self._notifier.status(self.describe(), now_ns)
+        next_s = now_s + (self._notifier.watchdog_every_s or STATUS_EVERY_S)
+        self._loop.call_at(next_s, self._watch, next_s)
+
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
+        self._notifier.stopping(self.settings.stop_timeout_ms / 1000)
         self._feed(model.StopRequested(), boottime_ns())
 
     def _unfit(self, sentence: str) -> None:
@@ -273,34 +320,14 @@ class Daemon:
         if code not in (exits.OK, exits.UNRELEASED):
             print(f"tenured: {reason}", file=sys.stderr)
 
-    def _health(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        state = self._state
-        held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
-        waiting = sum(phase.stage != "running" for phase in held)
-        reasons = []
-        if state.stage != "active":
-            reasons.append(f"it is {state.stage}")
-        if not state.reachable:
-            reasons.append("the store cannot be reached")
-        if waiting:
-            reasons.append(f"{waiting} of {len(held)} children do not run")
-        now_ns = boottime_ns()
-        crashed = [
-            shard.name
-            for shard in state.shards.values()
-            if isinstance(shard.phase, Vacant | Idle) and now_ns < shard.start_ns
-        ]
-        if crashed:
-            reasons.append(f"{len(crashed)} shards wait to start again after a crash, {crashed[0]} among them")
-        return {
-            "supervisor": state.me,
-            "stage": state.stage,
-            "ready": not reasons,
-            "reason": "; ".join(reasons),
-            "shards": len(held),
-            "homeless": state.homeless,
-            "stuck_calls": self._courier.stuck,
-        }
+    def _health(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return health.health(self._state, boottime_ns(), self._courier.stuck)
+
+    def _drain(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        """As the first SIGTERM; asking again does not hurry it."""
+        if self._state.drain is None:
+            self._stop()
+        return {**self._health(), "pid": os.getpid()}
 
 
 def run(settings: Settings, warnings: Sequence[str] = ()) -> int:
@@ -316,10 +343,13 @@ def run(settings: Settings, warnings: Sequence[str] = ()) -> int:
     except PermissionError as error:
         return _refuse(exits.NOT_PERMITTED, error.strerror or str(error))
     except OSError as error:
-        return _refuse(exits.OCCUPIED, error.strerror or str(error))
+        sentence = (error.strerror or str(error)).lower()
+        return _refuse(exits.OCCUPIED, f"{error.filename}: {sentence}" if error.filename else sentence)
 
 
 async def _run(settings: Settings, warnings: Sequence[str]) -> int:
+    notifier = Notifier.from_environment(os.environ)
+    where, unknown = await asyncio.to_thread(place.find, os.environ)
     store = open_store(settings.store, settings.base, settings.call_timeout_ms / 1000)
     held = await lock.take(settings.state_dir, LOCK_WAIT_S)
     try:
@@ -327,7 +357,8 @@ async def _run(settings: Settings, warnings: Sequence[str]) -> int:
             # It may wait for the file, and the main thread has to hear signals meanwhile.
             await asyncio.to_thread(_initialize, store)
         record = incarnations.record_in(settings.state_dir, held)
-        return await Daemon(settings, store, held, record, asyncio.get_running_loop()).run(warnings)
+        daemon = Daemon(settings, store, held, record, where, notifier, asyncio.get_running_loop())
+        return await daemon.run([*warnings, *([unknown] if unknown else [])])
     finally:
         store.close()
 

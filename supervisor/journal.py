@@ -88,6 +88,10 @@ class Journal:
             return
         self._put(self._record(level, event, {**fields, "message": message or None}))
 
+    def least(self, level: str) -> None:
+        """From now on only lines of this level and above."""
+        self._least = LEVELS[level]
+
     def capture(self) -> None:
         """Also write what libraries log through the standard library from WARNING on, as `library.warning`."""
         self._handler.setLevel(logging.WARNING)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from supervisor.lease import KILL_AGAIN_NS, is_in_doubt
-from supervisor.model import Rules
+from supervisor.model import MS, Rules
 from supervisor.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
 from supervisor.records import Member, compact
 from supervisor.watch import Watch
@@ -106,6 +106,8 @@ def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member
         zone=rules.zone,
         since=last.since if last else unix_ms,
         renewed_at=unix_ms,
+        poll_ms=state.poll_ns // MS,
+        rejected=state.rejected,
     )
 
 

@@ -1,0 +1,64 @@
+"""Whether this supervisor does its work, as `health`, `/readyz` and systemd's status line say it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.model import SECOND
+from supervisor.phases import Held, Idle, Vacant
+from supervisor.state import State
+
+
+def health(state: State, now_ns: int, stuck_calls: int) -> dict[str, Any]:
+    """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill."""
+    held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
+    reasons = _reasons(state, held, now_ns)
+    return {
+        "supervisor": state.me,
+        "stage": state.stage,
+        "ready": not reasons,
+        "reason": "; ".join(reasons),
+        "shards": len(held),
+        "homeless": state.homeless,
+        "rejected": state.rejected,
+        "stuck_calls": stuck_calls,
+    }
+
+
+def _reasons(state: State, held: list[Held], now_ns: int) -> list[str]:
+    reasons = []
+    if state.stage != "active":
+        reasons.append(f"it is {state.stage}")
+    if not state.reachable:
+        reasons.append("the store cannot be reached")
+    waiting = sum(phase.stage != "running" for phase in held)
+    if waiting:
+        reasons.append(f"{waiting} of {len(held)} children do not run")
+    crashed = [
+        shard.name
+        for shard in state.shards.values()
+        if isinstance(shard.phase, Vacant | Idle) and now_ns < shard.start_ns
+    ]
+    if crashed:
+        reasons.append(f"{len(crashed)} shards wait to start again after a crash, {crashed[0]} among them")
+    return reasons
+
+
+def line(state: State) -> str:
+    """`active: 12 of 16 configured shards run here; the last reload was rejected`"""
+    running = sum(isinstance(shard.phase, Held) and shard.phase.stage == "running" for shard in state.shards.values())
+    texts = [f"{state.stage}: {running} of {len(state.rules.shards)} configured shards run here"]
+    if not state.reachable:
+        texts.append("the store cannot be reached")
+    if state.rejected:
+        texts.append("the last reload was rejected")
+    return "; ".join(texts)
+
+
+def progresses(state: State, oldest_renewal_ns: int | None, now_ns: int) -> bool:
+    """Whether rounds of renewals begin and end. An outcome that is unknown ends one, too: it is for the watchdog to
+    replace a loop that hangs, not to punish us for a store that does."""
+    patience_ns = state.rules.attempt_ns + SECOND
+    if oldest_renewal_ns is not None and now_ns > oldest_renewal_ns + patience_ns:
+        return False
+    return state.stage not in ("active", "draining") or now_ns <= state.round_ns + patience_ns
