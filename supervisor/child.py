@@ -11,6 +11,7 @@ import signal
 from dataclasses import dataclass
 
 from supervisor.model import Report
+from supervisor.server import described
 from workers import board as words_of
 from workers.board import Slot
 from workers.wire import Start
@@ -18,7 +19,8 @@ from workers.wire import Start
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """`doomed`: it is to die at birth. `gone`: its pidfd was seen readable."""
+    """`doomed`: it is to die at birth. `gone`: its pidfd was seen readable. `killed`: by us. `server_pid`: of the fork
+    server that made it. `deadline_ns` is what the slot said when it was given up."""
 
     shard: str
     start: Start
@@ -27,6 +29,9 @@ class Child:
     pidfd: int = -1
     doomed: bool = False
     gone: bool = False
+    killed: bool = False
+    server_pid: int = 0
+    deadline_ns: int = 0
     checkpoint: str | None = None
     generation: int = 0
 
@@ -50,8 +55,18 @@ class Child:
             messages=words[words_of.MESSAGES],
             last_event_ns=words[words_of.LAST_EVENT],
             checkpoint=self.checkpoint,
+            bytes=words[words_of.BYTES],
+            connects=words[words_of.CONNECTS],
         )
 
+    def ended(self, status: int, now_ns: int) -> str:
+        """Its exit status in words. A deadline that has passed explains a kill that was not ours: the fence did it."""
+        deadline_ns = self.deadline_ns or self.slot.words[words_of.DEADLINE]
+        if status == -signal.SIGKILL and not self.killed and now_ns >= deadline_ns:
+            return f"{described(status)}: its deadline passed"
+        return described(status)
+
     def signal(self, number: signal.Signals) -> None:
+        self.killed = self.killed or number == signal.SIGKILL
         with contextlib.suppress(ProcessLookupError):  # it is gone, and its pidfd is about to say so
             signal.pidfd_send_signal(self.pidfd, number)

@@ -1,4 +1,4 @@
-"""All children of this supervisor, and the fork server that makes them, as the parent sees them.
+"""All children of this supervisor, and the fork servers that make them, as the parent sees them.
 
 What holds:
 
@@ -8,7 +8,8 @@ What holds:
 - a child gets its deadline, then its epoch, and the epoch only when its pidfd is held here. `StartFailed` means that
   the epoch was never written, so that the process, if there is one, has done and will do nothing;
 - signals go through pidfds, at once, from within the call. A child that is killed before it exists dies at birth;
-- a fork server that dies takes its children along and is started again. One that does not answer is killed.
+- a fork server that dies takes its children along and is started again. One that does not answer is killed;
+- one that is prepared anew takes over as `nurseries` says, and every child that is there goes on.
 
 It decides nothing else: when to start, stop or kill is up to the caller. Events come from the loop, never from within
 a call. Not thread-safe: everything, also the creation, belongs to the main thread, which must own the loop.
@@ -28,9 +29,10 @@ from dataclasses import dataclass
 
 from supervisor.child import Child
 from supervisor.model import Report
-from supervisor.nursery import Died, Nursery
+from supervisor.nurseries import Nurseries
+from supervisor.nursery import Died
 from supervisor.orphans import GRACE_NS, Undertaker
-from supervisor.server import Seat, described, seen_dead
+from supervisor.server import Seat, seen_dead
 from workers import board as words_of
 from workers.board import Board
 from workers.kernel import adopt_orphans, boottime_ns
@@ -111,12 +113,12 @@ class Children:
         adopt_orphans()
         _raise_open_files()
         self._board = board
-        self._seat = Seat(board.fd, lock_fd, run, environment)
         self._on_event = on_event
         self._loop = loop
         self._start_budget_s = start_budget_s
         self._now_ns = now_ns
-        self._nursery: Nursery | None = None
+        seat = Seat(board.fd, lock_fd, run, environment)
+        self._nurseries = Nurseries(seat, loop, start_budget_s, self._hear)
         self._free_slots = deque(range(words_of.SLOTS))
         self._children: dict[str, Child] = {}
         self._by_slot: dict[int, Child] = {}
@@ -127,16 +129,18 @@ class Children:
     def prepare(
         self, handlers: Iterable[str], tls_cas: Iterable[str], python_path: Iterable[str], base: str = ""
     ) -> None:
-        """Start the fork server, which imports and builds these once for all children. Once, by the main thread."""
-        if self._nursery is not None:
-            raise RuntimeError("the fork server is prepared already: prepare may be called once")
-        wanted = Preparation(tuple(handlers), tuple(tls_cas), tuple(python_path), base)
-        self._nursery = Nursery(self._seat, wanted, self._loop, self._start_budget_s, self._hear)
+        """Have a fork server that imports and builds these once for all children. Called again with something else:
+        another one, for the children to come (see `nurseries`). By the main thread."""
+        sorted_handlers, sorted_cas = tuple(sorted(set(handlers))), tuple(sorted(set(tls_cas)))
+        self._nurseries.prepare(Preparation(sorted_handlers, sorted_cas, tuple(python_path), base))
+
+    def crowding(self) -> frozenset[str]:
+        """The shards whose children keep an old fork server alive while a newer one waits for its place; the caller
+        should replace these, one at a time."""
+        return frozenset(self._by_slot[slot].shard for slot in self._nurseries.crowding())
 
     def start(self, task: Task, deadline_ns: int) -> None:
         """Ask for a child; its slot is chosen here. ValueError: the last child of the shard was not seen dead."""
-        if self._nursery is None:
-            raise RuntimeError("there is no fork server to ask: prepare comes before start")
         last = self._children.get(task.shard)
         if last is not None:
             raise ValueError(f"{task.shard} cannot start epoch {task.epoch}: epoch {last.epoch} was not seen dead")
@@ -148,7 +152,7 @@ class Children:
         start = Start(slot.number, task.epoch, int(self._start_budget_s * 1000))
         self._children[task.shard] = self._by_slot[slot.number] = Child(task.shard, start, slot)
         slot.words[words_of.DEADLINE] = deadline_ns
-        self._nursery.ask(start, dataclasses.replace(task, slot=slot.number).packed())
+        self._nurseries.ask(start, dataclasses.replace(task, slot=slot.number).packed())
 
     def kill(self, shard: str, epoch: int) -> None:
         """SIGKILL, now. Nothing happens if that child is gone."""
@@ -157,7 +161,7 @@ class Children:
             return
         if child.pidfd >= 0:
             child.signal(signal.SIGKILL)
-        elif self._nursery is not None and not self._nursery.withdraw(child.start):
+        elif not self._nurseries.withdraw(child.start):
             child.doomed = True
 
     def stop(self, shard: str, epoch: int) -> None:
@@ -183,9 +187,9 @@ class Children:
         return {shard: child.pid for shard, child in self._children.items() if child.pidfd >= 0}
 
     @property
-    def server_pid(self) -> int | None:
-        """The fork server's, to be shown; None: there is none at the moment."""
-        return self._nursery.pid if self._nursery else None
+    def server_pids(self) -> tuple[int, ...]:
+        """Of the fork servers, to be shown; the one that makes new children is the first."""
+        return self._nurseries.pids()
 
     def reap(self) -> None:
         """To be called at every SIGCHLD: takes the adopted children of a dead fork server, and orphans."""
@@ -206,8 +210,9 @@ class Children:
         for pidfd, child in held.items():
             self._loop.remove_reader(pidfd)
             child.signal(signal.SIGKILL)
-        server = self._nursery.close() if self._nursery else None
-        ended = server is None or server.collect(patience_s) is not None
+        ended = True
+        for server in self._nurseries.close():
+            ended = server.collect(patience_s) is not None and ended
         ended = seen_dead(held, patience_s) and ended
         for child in held.values():
             child.gone = True
@@ -216,10 +221,12 @@ class Children:
         self.reap()
         return ended
 
-    def _hear(self, message: Message | Died, pidfd: int | None) -> None:
+    def _hear(self, message: Message | Died, pidfd: int | None, server_pid: int) -> None:
         match message:
             case Began(slot=slot, pid=pid) if pidfd is not None:
-                self._began(self._by_slot[slot], pid, pidfd)
+                child = self._by_slot[slot]
+                child.server_pid = server_pid
+                self._began(child, pid, pidfd)
             case Failed(slot=slot, reason=reason):
                 child = self._by_slot[slot]
                 self._free(child)
@@ -230,8 +237,8 @@ class Children:
                 self._on_event(Complaint(text, of_configuration=True))
             case ServerReady():
                 self._on_event(Ready())
-            case Died(status=status, pause_s=pause_s):
-                self._server_died(status, pause_s)
+            case Died():
+                self._server_died(message)
             case _:
                 raise TypeError(f"a fork server never says {type(message).__name__}")
 
@@ -255,9 +262,11 @@ class Children:
         self._on_event(Exited(child.shard, child.epoch, report, self._now_ns()))
 
     def _free(self, child: Child) -> None:
+        child.deadline_ns = child.slot.words[words_of.DEADLINE]
         child.slot.clear()
         self._free_slots.append(child.slot.number)
         del self._children[child.shard], self._by_slot[child.slot.number]
+        self._nurseries.freed(child.slot.number)
 
     def _ended(self, pid: int, status: int) -> None:
         child = self._unreaped.pop(pid, None)
@@ -265,20 +274,22 @@ class Children:
             return
         self._adopted.pop(pid, None)
         self._let_go(child)
-        self._on_event(ExitStatus(child.shard, child.epoch, pid, described(status)))
+        self._on_event(ExitStatus(child.shard, child.epoch, pid, child.ended(status, self._now_ns())))
 
     def _let_go(self, child: Child) -> None:
         """The pidfd names the process without doubt until it is both gone and reaped."""
         if child.gone and child.pid not in self._unreaped:
             os.close(child.pidfd)
 
-    def _server_died(self, status: str, pause_s: float) -> None:
-        self._on_event(
-            Complaint(f"the fork server {status}, and its children with it; the next comes in {pause_s:g} s")
-        )
-        self._adopted.update(self._unreaped)
-        for child in self._children.values():
-            if child.pidfd >= 0:
+    def _server_died(self, died: Died) -> None:
+        orphaned = {pid: child for pid, child in self._unreaped.items() if child.server_pid == died.pid}
+        if orphaned or died.pause_s is not None:
+            children = ", and its children with it" if orphaned else ""
+            successor = f"; the next comes in {died.pause_s:g} s" if died.pause_s is not None else ""
+            self._on_event(Complaint(f"the fork server {died.status}{children}{successor}"))
+        self._adopted.update(orphaned)
+        for child in orphaned.values():
+            if not child.gone:
                 child.signal(signal.SIGKILL)  # the kernel does so too; this needs nobody's help
         self.reap()
 
@@ -297,7 +308,7 @@ class Children:
         self._ended(child.pid, dead.si_status if dead.si_code == os.CLD_EXITED else -dead.si_status)
 
     def _is_ours(self, pid: int) -> bool:
-        return pid in self._unreaped or pid == self.server_pid
+        return pid in self._unreaped or pid in self.server_pids
 
 
 def _unheard(event: ChildEvent) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LOOK_S = 0.05
-_NAMED_MAX = 10
+_NAMED_MAX = 3
 
 
 class Held(Exception):

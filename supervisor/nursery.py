@@ -6,7 +6,8 @@ started again, at once the first time and with growing pauses when it dies young
 second in a row to die young, may have been ended by a handler that it imported: the next ones import none, which leaves
 that to each child. What it says besides is passed on.
 
-Answers come from the loop, never from within a call.
+It goes on for ever unless it is told to `end`, or `close`d when its fork server died. Whose turn it is, `nurseries`
+decides. Answers come from the loop, never from within a call.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ _YOUNG_DEATHS_MAX = 1  # in a row, before handlers are suspected
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The fork server is dead, and each child that it still had is dying. Its requests have been answered."""
+    """The fork server is dead, and each child that it still had is dying. Its requests have been answered. `pid` is 0
+    for one that never came to be; the next one comes after the pause, or never."""
 
+    pid: int
     status: str
-    pause_s: float
+    pause_s: float | None
 
 
 @dataclass(slots=True)
-class _Request:
+class Request:
+    """A child that is asked for; `patience` runs out when its answer does not come."""
+
     start: Start
     task: bytes
     patience: asyncio.TimerHandle | None = None
@@ -46,7 +51,8 @@ class _Request:
 
 class Nursery:
     """`on_message` gets `Began` (with a pidfd, which is then the receiver's), `Failed`, `Ended`, `Warned`, `Died`, and
-    `Ready` once for each fork server."""
+    `Ready` once for each fork server. `slots` are those of its requests and of the children that came of them, until
+    the owner takes one out. `ending`: it was told to."""
 
     def __init__(
         self,
@@ -54,8 +60,12 @@ class Nursery:
         preparation: Preparation,
         loop: asyncio.AbstractEventLoop,
         start_budget_s: float,
-        on_message: Callable[[Message | Died, int | None], None],
+        on_message: Callable[[Nursery, Message | Died, int | None], None],
     ) -> None:
+        self.asked_for = preparation
+        self.slots: set[int] = set()
+        self.ending = False
+        self._closed = False
         self._seat = seat
         self._preparation = preparation
         self._loop = loop
@@ -65,17 +75,29 @@ class Nursery:
         self._born_s = 0.0
         self._young_deaths = 0
         self._restart: asyncio.TimerHandle | None = None
-        self._queue: deque[_Request] = deque()
-        self._asked: dict[int, _Request] = {}  # by slot
+        self._queue: deque[Request] = deque()
+        self._asked: dict[int, Request] = {}  # by slot
         self._serve()
 
     @property
     def pid(self) -> int | None:
         return self._server.pid if self._server else None
 
-    def ask(self, start: Start, task: bytes) -> None:
-        self._queue.append(_Request(start, task))
+    @property
+    def ready(self) -> bool:
+        return self._server is not None and self._server.ready
+
+    def ask(self, request: Request) -> None:
+        self.slots.add(request.start.slot)
+        self._queue.append(request)
         self._pump()
+
+    def surrender(self) -> list[Request]:
+        """The requests that were not sent yet; they are somebody else's now."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        self.slots.difference_update(request.start.slot for request in waiting)
+        return waiting
 
     def withdraw(self, start: Start) -> bool:
         """Take a request back. False: it has been sent, and its answer will come."""
@@ -86,8 +108,19 @@ class Nursery:
                 return True
         return False
 
+    def end(self) -> None:
+        """Nobody needs it any more: `Died` will come, and then nothing more should be asked for."""
+        if self.ending:
+            return
+        self.ending = True
+        if self._server is not None:
+            self._server.end()
+        else:
+            self._loop.call_soon(self._bury, "is between two lives")
+
     def close(self) -> Server | None:
         """Kill the fork server and answer nothing any more. The result waits to be seen dead and collected."""
+        self._closed = True
         if self._restart is not None:
             self._restart.cancel()
         for request in self._asked.values():
@@ -99,7 +132,6 @@ class Nursery:
         return self._server
 
     def _serve(self) -> None:
-        self._restart = None
         self._born_s = self._loop.time()
         try:
             self._server = Server(self._seat, self._preparation, self._loop, self._hear, self._bury)
@@ -121,7 +153,7 @@ class Nursery:
         if isinstance(message, Began | Failed):
             self._answered(message, fd)
         elif isinstance(message, Ended | Warned | Ready):
-            self._on_message(message, None)
+            self._on_message(self, message, None)
         else:
             raise TypeError(f"a fork server never says {type(message).__name__}")
         self._pump()
@@ -133,18 +165,21 @@ class Nursery:
             # Without its pidfd it never gets its epoch, and ends by itself.
             self._fail(request.start, "there was no file descriptor left for its pidfd")
         else:
-            self._on_message(message, fd)
+            self._on_message(self, message, fd)
 
     def _fail(self, start: Start, reason: str) -> None:
-        self._on_message(Failed(start.slot, start.epoch, reason), None)
+        self._on_message(self, Failed(start.slot, start.epoch, reason), None)
 
     def _lose_patience(self, start: Start) -> None:
         text = f"the fork server is killed: it did not answer a start request within {self._start_budget_s:g} s"
-        self._on_message(Warned(text), None)
+        self._on_message(self, Warned(text), None)
         if self._server is not None:
             self._server.kill()
 
     def _bury(self, status: str) -> None:
+        if self._closed:
+            return
+        pid = self._server.pid if self._server else 0
         unready = self._server is not None and not self._server.ready
         self._server = None
         self._young_deaths = self._young_deaths + 1 if self._loop.time() - self._born_s < _YOUNG_S else 0
@@ -156,12 +191,15 @@ class Nursery:
         for request in lost:
             _calm(request)
             self._fail(request.start, f"the fork server {status}")
-        self._on_message(Died(status, pause_s), None)
+        self._on_message(self, Died(pid, status, pause_s), None)
+        if self._closed:
+            return
         if (unready or self._young_deaths > _YOUNG_DEATHS_MAX) and self._preparation.handlers:
             self._preparation = dataclasses.replace(self._preparation, handlers=())
-            self._on_message(Warned("from now on handlers are imported in each child, as one may have ended it"), None)
+            text = "from now on handlers are imported in each child, as one may have ended it"
+            self._on_message(self, Warned(text), None)
 
 
-def _calm(request: _Request) -> None:
+def _calm(request: Request) -> None:
     if request.patience is not None:
         request.patience.cancel()

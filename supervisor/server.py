@@ -117,6 +117,16 @@ class Server:
         """Request a child. Raises OSError if no memory or descriptor is left; no answer if the server is dying."""
         self._send(start, task)
 
+    def end(self) -> None:
+        """No more requests will come. It ends by itself when it has told what it knows, or is killed soon after."""
+        if not self.ready:
+            self.kill()
+            return
+        self._patience.cancel()
+        self._patience = self._loop.call_later(_EXIT_MAX_S, self.kill)
+        with contextlib.suppress(OSError):  # it is dying already
+            self._link.shutdown(socket.SHUT_WR)
+
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):  # it is dead already: its pidfd tells
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -150,7 +160,9 @@ class Server:
             received = receive(self._link)
         except BlockingIOError:
             return False
-        except (Garbled, ConnectionError) as error:
+        except ConnectionError:  # it died without having read all that we sent
+            received = None
+        except Garbled as error:
             self._loop.remove_reader(self._link)
             self._on_message(Warned(f"the fork server is killed: {error}"), None)
             self.kill()

@@ -59,6 +59,20 @@ def test_the_error_names_the_folder_and_the_holders(tmp_path: Path, keeper: subp
         asyncio.run(take(tmp_path / "state", 0.1))
 
 
+def test_the_error_names_three_holders_and_counts_the_others(tmp_path: Path) -> None:
+    lock = attempt(tmp_path)
+    assert lock is not None
+    heirs = [subprocess.Popen(["sleep", "99"], stdin=lock.fd) for _ in range(5)]
+    try:
+        with pytest.raises(Held, match=r"process (\d+ \([^)]+\), ){2}\d+ \([^)]+\) and 3 more; stop"):
+            asyncio.run(take(tmp_path, 0))
+    finally:
+        for heir in heirs:
+            heir.kill()
+            heir.wait()
+        lock.close()
+
+
 def test_a_lock_that_is_let_go_in_time_is_taken(tmp_path: Path) -> None:
     held = attempt(tmp_path)
     assert held is not None

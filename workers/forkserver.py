@@ -83,6 +83,7 @@ class ForkServer:
             if self._link.fileno() in ready:
                 received = receive(self._link)
                 if received is None:
+                    self._bury()  # the last child has just died, and the parent may still listen
                     return
                 self._answer(*received)
 

@@ -119,7 +119,7 @@ async def main(count: int) -> None:
         all_s = await bench.up(0, count)
         pids = bench.children.pids()
         memory_mb = statistics.mean(pss_mb(pid) for pid in pids.values())
-        server_mb = pss_mb(bench.children.server_pid or 0)
+        server_mb = pss_mb(bench.children.server_pids[0])
         reading = time.perf_counter()
         for _ in range(100):
             bench.children.reports()

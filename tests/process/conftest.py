@@ -79,6 +79,11 @@ class House:
             if isinstance(event, kind) and shard in ("", event.shard) and epoch in (0, event.epoch)
         ]
 
+    @property
+    def server_pid(self) -> int:
+        """Of the fork server that makes new children; 0: there is none at the moment."""
+        return next(iter(self.children.server_pids), 0)
+
     def started(self, shard: str, epoch: int = 1) -> Started:
         return self.until(lambda: self.of(Started, shard, epoch))[0]
 

@@ -41,7 +41,9 @@ async def main(state_dir: Path, lease_s: float, roles: dict[str, str]) -> None:
         if not up and sum(report.started for report in children.reports().values()) == len(roles):
             up = True
             print(
-                json.dumps({"event": "Up", "pid": os.getpid(), "pids": children.pids(), "server": children.server_pid}),
+                json.dumps(
+                    {"event": "Up", "pid": os.getpid(), "pids": children.pids(), "server": children.server_pids[0]}
+                ),
                 flush=True,
             )
         for shard in roles:

@@ -61,7 +61,9 @@ def _play(means: Means, scope: Scope, _task: Task, slot: Slot, wakeup_fd: int) -
     if role == "raise":
         raise ValueError("a handler's mistake")
     if role == "describe":
-        Path(argument).write_text(json.dumps(_description(means)))
+        unfinished = Path(f"{argument}-")
+        unfinished.write_text(json.dumps(_description(means)))
+        unfinished.rename(argument)
         return _wait(wakeup_fd)
     if role == "checkpoint":
         slot.write_checkpoint(argument)

@@ -104,7 +104,7 @@ def test_a_secret_of_one_child_is_in_no_environment_but_its_own(nursery: House, 
     os.environ["PARENTS_SECRET"] = "hunter2"
     try:
         said = _description(nursery, tmp_path)
-        server = Path(f"/proc/{nursery.children.server_pid}/environ").read_text()
+        server = Path(f"/proc/{nursery.server_pid}/environ").read_text()
     finally:
         del os.environ["PARENTS_SECRET"]
     assert "ROLE" in said["environment"]
@@ -266,7 +266,7 @@ def test_an_exit_notice_is_no_death(nursery: House) -> None:
     """The fork server says that a child ended; its pidfd says that it lives: it lives."""
     nursery.start("trades/0")
     pid = nursery.started("trades/0").pid
-    nursery.children._hear(Ended(0, 1, pid, 0), None)
+    nursery.children._hear(Ended(0, 1, pid, 0), None, 0)
     nursery.turn(0.05)
     assert nursery.of(ExitStatus)
     assert nursery.of(Exited) == []
@@ -313,6 +313,19 @@ def test_a_child_whose_parent_moves_the_deadline_lives_and_one_that_is_forgotten
     assert 0 <= exited.at_ns - deadline_ns < 300_000_000
     nursery.turn(0.1)
     assert set(nursery.children.reports()) == {"warm/0", "trades/0"}
+
+
+def test_who_was_killed_by_the_fence_is_told_apart_from_who_was_killed_by_us_or_by_somebody(nursery: House) -> None:
+    for shard, lease_s in {"fenced/0": 0.3, "killed/0": 60, "late/0": 0.3, "oom/0": 60}.items():
+        nursery.start(shard, lease_s=lease_s)
+        nursery.started(shard)
+    nursery.children.kill("killed/0", 1)
+    os.kill(nursery.started("oom/0").pid, signal.SIGKILL)
+    nursery.children.kill("late/0", 1)
+    nursery.until(lambda: len(nursery.of(ExitStatus)) == 4)
+    said = {event.shard: event.status for event in nursery.of(ExitStatus)}
+    assert said.pop("fenced/0") == "was killed by SIGKILL: its deadline passed"
+    assert set(said.values()) == {"was killed by SIGKILL"}
 
 
 def test_a_full_board_refuses_a_child_and_takes_one_again_when_a_slot_is_free(nursery: House) -> None:
@@ -383,7 +396,7 @@ def test_a_module_that_must_not_be_shared_is_imported_in_each_child(
     texts = [event.text for event in house.events if isinstance(event, Complaint)]
     assert any(bad in text and complaint in text for text in texts), texts
     assert any("/nowhere.pem" in text for text in texts), texts
-    server = psutil.Process(house.children.server_pid)
+    server = psutil.Process(house.server_pid)
     assert server.num_threads() == 1
     house.start("trades/8", role="wait", handler=bad)
     if complaint in ("ended the process", "closes files that are not its own", "crashed"):
@@ -391,7 +404,7 @@ def test_a_module_that_must_not_be_shared_is_imported_in_each_child(
     else:
         house.started("trades/8")
         house.until(lambda: house.children.reports()["trades/8"].started)
-    assert house.children.server_pid == server.pid
+    assert house.server_pid == server.pid
 
 
 def test_handlers_that_hang_at_import_delay_other_children_a_little_and_hold_up_their_own_alone(
@@ -418,7 +431,7 @@ def test_a_trial_dies_with_its_fork_server(house: House, tmp_path: Path) -> None
     text = f"import os, time; open('{tmp_path}/pid', 'w').write(str(os.getpid())); time.sleep(999)"
     house.children.prepare([_module(tmp_path, "hanging", text)], [], [])
     trial = int(_read(house, tmp_path / "pid"))
-    os.kill(house.children.server_pid or 0, signal.SIGKILL)
+    os.kill(house.server_pid, signal.SIGKILL)
     house.until(lambda: not _alive(trial), 2)
 
 
@@ -454,8 +467,7 @@ def test_a_fork_server_that_dies_takes_its_children_along_and_comes_again(nurser
     for number, shard in enumerate(shards):
         nursery.start(shard, role="busy" if number < 2 else "wait")
     pids = [nursery.started(shard).pid for shard in shards]
-    first = nursery.children.server_pid
-    assert first is not None
+    first = nursery.server_pid
     killed = time.monotonic()
     os.kill(first, signal.SIGKILL)
     nursery.until(lambda: len(nursery.of(Exited)) == 8)
@@ -466,7 +478,7 @@ def test_a_fork_server_that_dies_takes_its_children_along_and_comes_again(nurser
     assert any("the fork server was killed by SIGKILL" in str(event) for event in nursery.events)
     nursery.start("trades/0", epoch=2)
     nursery.started("trades/0", 2)
-    assert nursery.children.server_pid != first
+    assert nursery.server_pid != first
 
 
 def test_each_fork_server_says_once_that_it_is_ready_and_before_any_child_begins(nursery: House) -> None:
@@ -476,7 +488,7 @@ def test_each_fork_server_says_once_that_it_is_ready_and_before_any_child_begins
     nursery.start("trades/1")
     nursery.started("trades/1")
     assert nursery.events.count(Ready()) == 1
-    os.kill(nursery.children.server_pid or 0, signal.SIGKILL)
+    os.kill(nursery.server_pid, signal.SIGKILL)
     nursery.until(lambda: nursery.events.count(Ready()) == 2)
     nursery.start("trades/2")
     nursery.started("trades/2")
@@ -491,10 +503,10 @@ def test_the_budget_of_a_start_request_does_not_run_while_the_fork_server_still_
         house.children.prepare([_module(tmp_path, "slow", "import time; time.sleep(0.5)")], [], [])
         house.start("trades/0")
         house.started("trades/0")
-        first = house.children.server_pid
-        os.kill(first or 0, signal.SIGKILL)
+        first = house.server_pid
+        os.kill(first, signal.SIGKILL)
         house.exited("trades/0")
-        house.until(lambda: house.children.server_pid not in (None, first))
+        house.until(lambda: house.server_pid not in (0, first))
         house.start("trades/0", epoch=2)
         house.started("trades/0", 2)
         assert house.of(StartFailed) == []
@@ -506,7 +518,7 @@ def test_no_zombie_and_no_grandchild_is_left_when_the_fork_server_died(nursery: 
     nursery.start("trades/0", role=f"family {tmp_path / 'pid'}")
     pid = nursery.started("trades/0").pid
     grandchild = int(_read(nursery, tmp_path / "pid"))
-    os.kill(nursery.children.server_pid or 0, signal.SIGKILL)
+    os.kill(nursery.server_pid, signal.SIGKILL)
     nursery.exited("trades/0")
     nursery.until(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(grandchild), 2)
     assert nursery.children._unreaped == nursery.children._adopted == {}
@@ -515,7 +527,7 @@ def test_no_zombie_and_no_grandchild_is_left_when_the_fork_server_died(nursery: 
 def test_requests_under_way_fail_when_the_fork_server_dies_and_their_shards_can_start_again(nursery: House) -> None:
     nursery.start("warm/0")
     nursery.started("warm/0")
-    server = nursery.children.server_pid or 0
+    server = nursery.server_pid
     os.kill(server, signal.SIGSTOP)
     shards = [f"trades/{number}" for number in range(40)]
     for shard in shards:
@@ -537,7 +549,7 @@ def test_a_fork_server_that_does_not_answer_is_killed_and_replaced(lock_fd: int)
         house.children.prepare([], [], [])
         house.start("trades/0")
         house.started("trades/0")
-        first = house.children.server_pid or 0
+        first = house.server_pid
         os.kill(first, signal.SIGSTOP)
         house.start("trades/1")
         assert "SIGKILL" in house.until(lambda: house.of(StartFailed, "trades/1"))[0].reason
@@ -567,7 +579,7 @@ def test_a_fork_server_that_cannot_begin_is_tried_again_with_growing_pauses(lock
 def test_a_fork_that_fails_is_a_failed_start_and_hurts_nobody(nursery: House) -> None:
     nursery.start("warm/0")
     nursery.started("warm/0")
-    server = psutil.Process(nursery.children.server_pid)
+    server = psutil.Process(nursery.server_pid)
     files = nursery.until(lambda: _files_at_rest(server.pid))
     taken = {int(fd) for fd in files}
     free = min(set(range(len(taken) + 1)) - taken)
@@ -584,12 +596,12 @@ def test_a_fork_that_fails_is_a_failed_start_and_hurts_nobody(nursery: House) ->
 def test_signals_for_everybody_do_not_end_the_fork_server(nursery: House) -> None:
     nursery.start("trades/0")
     nursery.started("trades/0")
-    server = nursery.children.server_pid or 0
+    server = nursery.server_pid
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(server, number)
     nursery.start("trades/1")
     nursery.started("trades/1")
-    assert nursery.children.server_pid == server
+    assert nursery.server_pid == server
 
 
 def test_only_the_main_thread_may_start_a_fork_server(house: House) -> None:
@@ -611,7 +623,7 @@ def test_two_hundred_restarts_leave_no_thread_and_no_file_behind(nursery: House)
     for number in range(4):
         nursery.start(f"trades/{number}")
         nursery.started(f"trades/{number}")
-    server = psutil.Process(nursery.children.server_pid)
+    server = psutil.Process(nursery.server_pid)
     gc.collect()
     before = (len(os.listdir("/proc/self/fd")), threading.active_count(), server.num_fds(), server.num_threads())
     for epoch in range(2, 52):
