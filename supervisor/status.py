@@ -1,74 +1,88 @@
-"""What the rows of the store say to a person: supervisors, shards, and whether all of them are held. Pure.
+"""What the rows of the store say about a fleet: supervisors, shards, and whether all of them are held. Pure.
 
 Ages compare `renewed_at`, which another machine's clock wrote, with the clock of whoever looks: good enough to look
 at, and no decision of a supervisor reads them. States of a shard, in the order in which they are looked for:
 
     paused     an operator wants it not to run
     held       it has an owner whose last renewal is younger than the lease
+    silent     as held, in this epoch for longer than a lease, but of the connections that it wants none is open
     stale      it has an owner whose last renewal is older: lost or about to be taken over
     retired    somebody is live, but nobody live is configured for it; it counts nowhere
     homeless   it has no owner, and no supervisor that is configured for it has room: all are full or draining
     free       it has no owner, and somebody who is configured for it has room
 
 The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too; a flaw
-of one that does is only shown.
+of one that does is only shown. The fields of these classes are the keys of `status --json`, which docs/status.md lists.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from supervisor.changes import Change, changes_of, full_ids
 from supervisor.records import Lease, Member, Snapshot, expand
 
+STATES = ("silent", "stale", "homeless", "free", "held", "paused", "retired")  # what is wrong first
 FINE = ("held", "paused", "retired")
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorView:
-    """`state`: active, draining, or stale (its row was not renewed in time)."""
+    """`state`: active, draining, or stale (its row was not renewed in time). `poll_ms`: the poll interval in force.
+    `drift`: it is live, and runs another configuration than most live ones. `rejected`: why its last reload was."""
 
     id: str
     host: str
+    zone: str
+    task: str
     version: str
     state: str
     shards: int
     capacity: int
+    since: int
     renewed_ago_ms: int
-    zone: str
-    task: str
+    poll_ms: int
     config: str
+    drift: bool
+    rejected: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since."""
+    """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `holding`: it is stale,
+    but under the policy `hold` its owner may be holding its connections. `history`: oldest first."""
 
     shard: str
     owner: str | None
     epoch: int
     state: str
+    since: int
     open: int
     want: int
     quiet_ms: int | None
     renewed_ago_ms: int | None
     policy: str
+    holding: bool
     move: str | None
+    paused: bool
+    forced: bool
+    history: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
+    """`at`: unix milliseconds of the look. `counts`: how many shards are in each state that occurs."""
+
     fleet: str
+    at: int
+    degraded: bool
+    counts: Mapping[str, int]
     supervisors: tuple[SupervisorView, ...]
     shards: tuple[ShardView, ...]
-    bad: dict[str, str]
-    flaws: dict[str, str]
-    degraded: bool
-
-    def counts(self) -> dict[str, int]:
-        """How many shards are in each state."""
-        return dict(Counter(shard.state for shard in self.shards))
+    bad: Mapping[str, str]
+    flaws: Mapping[str, str]
 
 
 def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Collection[str] = ()) -> FleetView:
@@ -84,69 +98,131 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
         if member.state == "active" and held[member.id] < member.capacity
         for shard in shards
     }
+    full = full_ids((*snapshot.members, *(owner for owner in held if owner is not None)))
     shards = tuple(
-        _shard(shard, snapshot.leases.get(shard), shard in wanted, shard in roomy or not live, now_unix_ms)
-        for shard in sorted(wanted | set(snapshot.leases), key=_natural)
+        _unclaimed(shard, shard in roomy or not live)
+        if (lease := snapshot.leases.get(shard)) is None
+        else _shard(lease, shard in wanted, shard in roomy or not live, full, now_unix_ms)
+        for shard in sorted(wanted | set(snapshot.leases), key=natural)
     )
+    usual = _usual([member.digest for member in live])
     supervisors = tuple(
-        _supervisor(member, held[member.id], now_unix_ms)
+        _supervisor(member, held[member.id], usual, now_unix_ms)
         for member in sorted(snapshot.members.values(), key=lambda member: member.id)
     )
     names = [fleet] if fleet else sorted({member.fleet for member in snapshot.members.values()})
-    degraded = bool(snapshot.bad) or any(shard.state not in FINE for shard in shards)
     flaws = {name: "; ".join(lease.flaws) for name, lease in snapshot.leases.items() if lease.flaws}
-    return FleetView(", ".join(names), supervisors, shards, dict(snapshot.bad), flaws, degraded)
+    return fleet_of(", ".join(names), now_unix_ms, supervisors, shards, snapshot.bad, flaws)
+
+
+def fleet_of(
+    fleet: str,
+    at: int,
+    supervisors: tuple[SupervisorView, ...],
+    shards: tuple[ShardView, ...],
+    bad: Mapping[str, str],
+    flaws: Mapping[str, str],
+) -> FleetView:
+    """These parts as one, with what follows from them."""
+    found = Counter(shard.state for shard in shards)
+    degraded = bool(bad) or any(state not in FINE for state in found)
+    counts = {state: found[state] for state in STATES if found[state]}
+    return FleetView(fleet, at, degraded, counts, supervisors, shards, dict(bad), dict(flaws))
+
+
+# --- supervisors ------------------------------------------------------------------------------------------
 
 
 def _is_live(member: Member, now_unix_ms: int) -> bool:
     return now_unix_ms - member.renewed_at <= member.duration_ms
 
 
-def _supervisor(member: Member, shards: int, now_unix_ms: int) -> SupervisorView:
+def _usual(digests: list[str]) -> str | None:
+    """The configuration that more live members run than any other; None: there is no such one."""
+    most = Counter(digests).most_common(2)
+    return most[0][0] if len(most) == 1 or (most and most[0][1] > most[1][1]) else None
+
+
+def _supervisor(member: Member, shards: int, usual: str | None, now_unix_ms: int) -> SupervisorView:
+    live = _is_live(member, now_unix_ms)
     return SupervisorView(
         id=member.id,
         host=member.host,
-        version=member.version,
-        state=member.state if _is_live(member, now_unix_ms) else "stale",
-        shards=shards,
-        capacity=member.capacity,
-        renewed_ago_ms=max(0, now_unix_ms - member.renewed_at),
         zone=member.zone,
         task=member.task,
+        version=member.version,
+        state=member.state if live else "stale",
+        shards=shards,
+        capacity=member.capacity,
+        since=member.since,
+        renewed_ago_ms=max(0, now_unix_ms - member.renewed_at),
+        poll_ms=member.poll_ms,
         config=member.digest,
+        drift=live and member.digest != usual,
+        rejected=member.rejected,
     )
 
 
-def _shard(shard: str, lease: Lease | None, wanted: bool, has_room: bool, now_unix_ms: int) -> ShardView:
-    if lease is None:
-        state = "free" if has_room else "homeless"
-        return ShardView(shard, None, 0, state, 0, 0, None, None, "fence", None)
-    ago = max(0, now_unix_ms - lease.renewed_at)
+# --- shards -----------------------------------------------------------------------------------------------
+
+
+def _unclaimed(shard: str, has_room: bool) -> ShardView:
+    """A shard without a row."""
     return ShardView(
         shard=shard,
-        owner=lease.owner,
-        epoch=lease.epoch,
-        state=_state(lease, ago, wanted, has_room),
-        open=lease.open,
-        want=lease.want,
-        quiet_ms=None if lease.quiet_ms is None else lease.quiet_ms + ago,
-        renewed_ago_ms=ago if lease.renewed_at else None,
-        policy=lease.policy,
-        move=lease.move,
+        owner=None,
+        epoch=0,
+        state="free" if has_room else "homeless",
+        since=0,
+        open=0,
+        want=0,
+        quiet_ms=None,
+        renewed_ago_ms=None,
+        policy="fence",
+        holding=False,
+        move=None,
+        paused=False,
+        forced=False,
+        history=(),
     )
 
 
-def _state(lease: Lease, ago: int, wanted: bool, has_room: bool) -> str:
+def _shard(lease: Lease, wanted: bool, has_room: bool, full: Mapping[str, str], now_unix_ms: int) -> ShardView:
+    ago_ms = max(0, now_unix_ms - lease.renewed_at)
+    state = _state(lease, ago_ms, wanted, has_room, now_unix_ms)
+    return ShardView(
+        shard=lease.shard,
+        owner=lease.owner,
+        epoch=lease.epoch,
+        state=state,
+        since=lease.since,
+        open=lease.open,
+        want=lease.want,
+        quiet_ms=None if lease.quiet_ms is None else lease.quiet_ms + ago_ms,
+        renewed_ago_ms=ago_ms if lease.renewed_at else None,
+        policy=lease.policy,
+        holding=state == "stale" and lease.policy == "hold",
+        move=lease.move,
+        paused=lease.paused,
+        forced=lease.forced,
+        history=changes_of(lease.history, full),
+    )
+
+
+def _state(lease: Lease, ago_ms: int, wanted: bool, has_room: bool, now_unix_ms: int) -> str:
     if lease.paused:
         return "paused"
     if lease.owner is not None:
-        return "held" if ago <= lease.duration_ms else "stale"
+        if ago_ms > lease.duration_ms:
+            return "stale"
+        overdue = now_unix_ms - lease.since > lease.duration_ms
+        return "silent" if overdue and lease.want and not lease.open else "held"
     if not wanted:
         return "retired"
     return "free" if has_room else "homeless"
 
 
-def _natural(shard: str) -> tuple[str, int, str, str]:
+def natural(shard: str) -> tuple[str, int, str, str]:
     """`trades/2` before `trades/10`: of two numbers, the one with more digits is larger. They are not read as numbers,
     since Python refuses to read an endless one, and a row may bear it in its name."""
     stream, _, index = shard.partition("/")

@@ -151,7 +151,7 @@ def test_init_creates_the_store_once_and_status_reads_it(tenured: Tenured, confi
     ]
     plain = tenured("status", "--store", f"sqlite:///{tmp_path}/leases.db")
     assert plain.returncode == exits.OK
-    assert "0 supervisors, 0 shards" in plain.stdout
+    assert "is empty: no supervisor, no shard" in plain.stdout
 
 
 def test_status_creates_nothing_and_a_missing_store_is_exit_69(tenured: Tenured, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ PURE = (
         "balance",
     ),
     *("drain", "restart", "settings", "relations", "status", "exits", "values", "keys", "digest", "example", "summary"),
+    *("changes", "selection", "telling"),
 )
 IMPURE = {
     *("asyncio", "threading", "subprocess", "multiprocessing", "time", "datetime", "random", "secrets", "uuid"),

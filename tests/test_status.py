@@ -1,28 +1,32 @@
-"""What a snapshot says to a person, and to a program."""
+"""What a snapshot says about a fleet: the states of shards and supervisors, and whether anything is wrong."""
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from supervisor.records import Lease, Member, Snapshot
-from supervisor.status import FleetView, view
-from supervisor.view import age, as_json, headline, show
+from supervisor.records import Lease, Member, Snapshot, snapshot_from
+from supervisor.status import FINE, STATES, FleetView, ShardView, view
 
 NOW = 1_800_000_000_000
+T_MS = 10_000
+ME = "a:1:x"
 
 
-def lease(shard: str, owner: str | None = "a:1:x", ago_ms: int = 100, paused: bool = False) -> Lease:
-    return Lease(shard, owner, 7, 3, "n", 10_000, open=1, want=2, quiet_ms=50, renewed_at=NOW - ago_ms, paused=paused)
+def lease(shard: str, owner: str | None = ME, ago_ms: int = 100, since_ms: int = 60_000, **more: Any) -> Lease:
+    more = {"open": 1, "want": 2, "quiet_ms": 50} | more
+    return Lease(shard, owner, 7, 3, "n", T_MS, since=NOW - since_ms, renewed_at=NOW - ago_ms, **more)
 
 
-def member(
-    name: str, shards: tuple[str, ...] = ("t/0-3",), ago_ms: int = 100, capacity: int = 10, state: str = "active"
-) -> Member:
-    return Member(name, "f", state, 1, "n", 10_000, capacity, shards, host=name, renewed_at=NOW - ago_ms)
+def member(name: str, shards: tuple[str, ...] = ("t/0-3",), ago_ms: int = 100, **more: Any) -> Member:
+    more = {"state": "active", "capacity": 10, "host": name.partition(":")[0]} | more
+    return Member(
+        id=name, fleet="f", beat=1, nonce="n", duration_ms=T_MS, shards=shards, renewed_at=NOW - ago_ms, **more
+    )
 
 
 def seen(*rows: Lease | Member, bad: dict[str, str] | None = None, configured: tuple[str, ...] = ()) -> FleetView:
@@ -35,49 +39,82 @@ def states(fleet: FleetView) -> dict[str, str]:
     return {shard.shard: shard.state for shard in fleet.shards}
 
 
+def only(fleet: FleetView, name: str) -> ShardView:
+    return next(shard for shard in fleet.shards if shard.shard == name)
+
+
 FULL = [lease(f"t/{index}") for index in range(4)]
 
 
 def test_a_fleet_whose_shards_are_all_held_is_not_degraded() -> None:
-    fleet = seen(member("a:1:x"), *FULL)
-    assert set(states(fleet).values()) == {"held"}
+    fleet = seen(member(ME), *FULL)
+    assert fleet.counts == {"held": 4}
     assert not fleet.degraded
-    assert (fleet.fleet, fleet.supervisors[0].shards, fleet.supervisors[0].state) == ("f", 4, "active")
+    assert (fleet.fleet, fleet.at) == ("f", NOW)
+    assert (fleet.supervisors[0].shards, fleet.supervisors[0].state) == (4, "active")
 
 
 @pytest.mark.parametrize(
     ("row", "state", "degraded"),
     [
         (lease("t/3", owner=None), "free", True),
-        (lease("t/3", ago_ms=10_001), "stale", True),
+        (lease("t/3", owner=None, forced=True), "free", True),
+        (lease("t/3", ago_ms=T_MS), "held", False),
+        (lease("t/3", ago_ms=T_MS + 1), "stale", True),
+        (lease("t/3", open=0), "silent", True),
+        (lease("t/3", open=0, want=0), "held", False),
+        (lease("t/3", open=0, since_ms=T_MS), "held", False),
+        (lease("t/3", open=0, since_ms=T_MS + 1), "silent", True),
         (lease("t/3", paused=True), "paused", False),
-        (lease("t/3", owner=None, paused=True), "paused", False),
         (lease("t/9", owner=None), "retired", False),
         (lease("t/9"), "held", False),
     ],
 )
 def test_each_state_of_a_shard_is_told_apart(row: Lease, state: str, degraded: bool) -> None:
-    fleet = seen(member("a:1:x"), *FULL, row)
+    fleet = seen(member(ME), *FULL, row)
     assert states(fleet)[row.shard] == state
     assert fleet.degraded is degraded
 
 
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        (lease("t/3", owner=None, paused=True), "paused"),
+        (lease("t/3", ago_ms=T_MS + 1, paused=True), "paused"),
+        (lease("t/3", open=0, paused=True), "paused"),
+        (lease("t/9", owner=None, paused=True), "paused"),
+        (lease("t/3", open=0, ago_ms=T_MS + 1), "stale"),
+        (lease("t/9", ago_ms=T_MS + 1), "stale"),
+        (lease("t/9", open=0), "silent"),
+    ],
+)
+def test_of_two_states_that_fit_the_first_of_the_list_is_told(row: Lease, state: str) -> None:
+    assert states(seen(member(ME), *FULL[:3], row))[row.shard] == state
+
+
+def test_a_stale_shard_whose_owner_holds_in_an_outage_says_that_it_may_be_connected() -> None:
+    rows = (lease("t/0", policy="hold", ago_ms=T_MS + 1), lease("t/1", ago_ms=T_MS + 1), lease("t/2", policy="hold"))
+    fleet = seen(member(ME), *rows)
+    assert [only(fleet, name).holding for name in ("t/0", "t/1", "t/2")] == [True, False, False]
+
+
 def test_a_shard_that_somebody_is_configured_for_but_has_no_row_is_free() -> None:
-    fleet = seen(member("a:1:x"), *FULL[:3])
+    fleet = seen(member(ME), *FULL[:3])
     assert states(fleet)["t/3"] == "free"
     assert states(seen(configured=("u",))) == {"u": "free"}
     assert fleet.degraded
 
 
 def test_a_shard_is_homeless_when_everybody_is_full_or_draining() -> None:
-    full = member("a:1:x", capacity=3)
+    full = member(ME, capacity=3)
     draining = member("b:1:y", state="draining")
     assert states(seen(full, draining, *FULL[:3]))["t/3"] == "homeless"
+    assert states(seen(full, draining, *FULL[:3], lease("t/3", owner=None)))["t/3"] == "homeless"
     assert states(seen(full, member("b:1:y"), *FULL[:3]))["t/3"] == "free"
 
 
 def test_only_the_room_of_those_who_are_configured_for_a_shard_counts() -> None:
-    full, roomy = member("a:1:x", capacity=3), member("b:1:y", shards=("u",))
+    full, roomy = member(ME, capacity=3), member("b:1:y", shards=("u",))
     assert states(seen(full, roomy, *FULL[:3])) == {
         "t/0": "held",
         "t/1": "held",
@@ -89,13 +126,7 @@ def test_only_the_room_of_those_who_are_configured_for_a_shard_counts() -> None:
     assert states(seen(roomy, configured=("t/3",)))["t/3"] == "homeless"
 
 
-def test_a_supervisor_that_stopped_renewing_is_stale_and_its_room_does_not_count() -> None:
-    fleet = seen(member("a:1:x", capacity=3), member("b:1:y", ago_ms=10_001), *FULL[:3])
-    assert {each.id: each.state for each in fleet.supervisors} == {"a:1:x": "active", "b:1:y": "stale"}
-    assert states(fleet)["t/3"] == "homeless"
-
-
-def test_a_fleet_that_is_down_altogether_is_degraded() -> None:
+def test_a_fleet_that_is_down_altogether_is_degraded_and_has_retired_nothing() -> None:
     assert states(seen(lease("t/0", owner=None))) == {"t/0": "free"}
     assert seen(lease("t/0", owner=None)).degraded
 
@@ -105,8 +136,47 @@ def test_an_empty_store_is_not_degraded_and_a_row_that_does_not_parse_is() -> No
     assert seen(bad={"t/0": "epoch is 0"}).degraded
 
 
+# --- supervisors ------------------------------------------------------------------------------------------
+
+
+def test_a_supervisor_that_stopped_renewing_is_stale_and_its_room_does_not_count() -> None:
+    fleet = seen(member(ME, capacity=3), member("b:1:y", ago_ms=T_MS + 1), *FULL[:3])
+    assert {each.id: each.state for each in fleet.supervisors} == {ME: "active", "b:1:y": "stale"}
+    assert states(fleet)["t/3"] == "homeless"
+
+
+@pytest.mark.parametrize(
+    ("digests", "drifting"),
+    [
+        ("AAA", ""),
+        ("AAB", "2"),
+        ("ABCA", "12"),
+        ("AB", "01"),  # nobody can say who of two is right
+        ("AABB", "0123"),
+        ("A", ""),
+    ],
+)
+def test_who_runs_another_configuration_than_most_drifts(digests: str, drifting: str) -> None:
+    fleet = seen(*(member(f"{number}:1:x", digest=digest) for number, digest in enumerate(digests)))
+    assert "".join(each.id[0] for each in fleet.supervisors if each.drift) == drifting
+
+
+def test_the_configuration_of_the_dead_is_no_drift_and_counts_for_nobody() -> None:
+    dead = [member(f"{number}:1:x", digest="old", ago_ms=T_MS + 1) for number in range(3)]
+    fleet = seen(*dead, member("y:1:x", digest="new"), member("z:1:x", digest="new"))
+    assert not any(each.drift for each in fleet.supervisors)
+
+
+def test_a_supervisor_shows_its_poll_interval_and_why_its_reload_was_rejected() -> None:
+    (one,) = seen(member(ME, poll_ms=2500, rejected="no", zone="z", task="t", version="1", since=5)).supervisors
+    assert (one.poll_ms, one.rejected, one.zone, one.task, one.version, one.since) == (2500, "no", "z", "t", "1", 5)
+
+
+# --- ages, order, history ---------------------------------------------------------------------------------
+
+
 def test_a_clock_ahead_of_ours_shows_no_negative_age() -> None:
-    fleet = seen(member("a:1:x", ago_ms=-5000), lease("t/0", ago_ms=-5000))
+    fleet = seen(member(ME, ago_ms=-5000), lease("t/0", ago_ms=-5000, since_ms=-5000))
     assert (fleet.supervisors[0].renewed_ago_ms, fleet.shards[0].renewed_ago_ms) == (0, 0)
     assert states(fleet)["t/0"] == "held"
 
@@ -121,74 +191,71 @@ def test_a_number_of_any_length_in_a_name_is_put_in_its_order() -> None:
     assert list(states(seen(lease(endless), lease("t/10")))) == ["t/10", endless]
 
 
-def test_a_name_of_any_length_is_shown_by_its_beginning() -> None:
-    stream = io.StringIO()
-    show(seen(lease("t/0", owner="x" * 400_000), bad={"y" * 400_000: "why"}), stream)
-    assert len(stream.getvalue()) < 5000
-
-
-def test_a_flaw_of_a_row_is_shown_and_degrades_nothing() -> None:
-    flawed = replace(lease("t/0"), flaws=("history is 7", "open is -1"))
-    fleet = seen(member("a:1:x"), *FULL[1:], flawed)
-    stream = io.StringIO()
-    show(fleet, stream)
-    assert not fleet.degraded
-    assert fleet.flaws == {"t/0": "history is 7; open is -1"}
-    assert "the row t/0 has a flaw: history is 7; open is -1" in stream.getvalue()
-
-
 def test_a_quiet_shard_grows_older_between_renewals() -> None:
     (shard,) = seen(lease("t/0", ago_ms=400)).shards
     assert shard.quiet_ms == 450
 
 
-def test_programs_get_the_documented_keys() -> None:
-    whole = json.loads(as_json(seen(member("a:1:x"), *FULL[:1], bad={"x": "why"})))
-    assert list(whole) == ["fleet", "degraded", "supervisors", "shards", "bad", "flaws"]
-    fields = ["id", "host", "version", "state", "shards", "capacity", "renewed_ago_ms", "zone", "task", "config"]
-    assert list(whole["supervisors"][0]) == fields
-    fields = ["shard", "owner", "epoch", "state", "open", "want", "quiet_ms", "renewed_ago_ms", "policy", "move"]
-    assert list(whole["shards"][0]) == fields
-    assert whole["shards"][0]["owner"] == "a:1:x"
+def test_a_flaw_of_a_row_is_told_and_degrades_nothing() -> None:
+    fleet = seen(member(ME), *FULL[1:], replace(lease("t/0"), flaws=("history is 7", "open is -1")))
+    assert not fleet.degraded
+    assert fleet.flaws == {"t/0": "history is 7; open is -1"}
 
 
-def test_people_get_tables_in_which_no_name_can_move_the_cursor_or_be_markup() -> None:
-    stream = io.StringIO()
-    evil = lease("t/\x1b[2J[red]\n", owner="[/bold]x\ud800\u202e")
-    show(seen(member("a:1:x"), *FULL, evil, bad={"k\x07": "why"}), stream)
-    text = stream.getvalue()
-    assert "fleet f: 1 supervisor, 5 shards: 5 held" in text
-    assert "t/\\x1b[2J[red]\\x0a" in text
-    assert r"[/bold]x\ud800\u202e" in text
-    assert text.replace("\n", "").isprintable()
+def test_owners_in_a_history_are_known_by_members_and_by_owners_whose_row_is_gone() -> None:
+    history = ("7 x 1800000000 claimed", "8 gone 1800000001 expired", "9 who 1800000002 claimed")
+    fleet = seen(member(ME), lease("t/0", history=history), lease("t/1", owner="c:3:gone"))
+    assert [change.owner for change in only(fleet, "t/0").history] == [ME, "c:3:gone", "who"]
 
 
-def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
-    stream = io.StringIO()
-    owner = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
-    show(seen(member(owner), lease("a-long-stream-name/eu-central-1", owner=owner)), stream)
-    assert stream.getvalue().count(owner) >= 2
+# --- whatever stands in the store -------------------------------------------------------------------------
+
+NUMBERS = st.one_of(st.integers(0, 3), st.integers(NOW - 20_000, NOW + 20_000), st.integers(-1, 2**62))
+TEXTS = st.one_of(st.text(max_size=20), st.sampled_from([ME, "b:2:y", "any", f"{ME} balance", "hold", "fence"]))
+ENTRIES = st.one_of(st.text(max_size=40), st.from_regex(r"[0-9]{1,20} [xyz] [0-9]{1,12} \w{1,9}( x[0-9]{1,4})?"))
+LEASES = st.fixed_dictionaries(
+    {"lease": st.sampled_from(["t/0", "t/1", "t/10", "u", "a\x1b[2J"]), "epoch": NUMBERS, "beat": NUMBERS},
+    optional={
+        **dict.fromkeys(("owner", "nonce", "checkpoint", "move", "policy"), TEXTS),
+        **dict.fromkeys(("open", "want", "quiet_ms", "since", "renewed_at"), NUMBERS),
+        **dict.fromkeys(("paused", "forced"), st.booleans()),
+        "history": st.lists(ENTRIES, max_size=9),
+    },
+).map(lambda item: {"duration_ms": T_MS, "nonce": "n"} | item)
+MEMBERS = st.fixed_dictionaries(
+    {"lease": st.sampled_from([f"@{ME}", "@b:2:y", "@?"]), "beat": NUMBERS, "capacity": st.integers(0, 3)},
+    optional={
+        **dict.fromkeys(("version", "digest", "host", "task", "zone", "rejected"), TEXTS),
+        **dict.fromkeys(("since", "renewed_at", "poll_ms"), NUMBERS),
+        "shards": st.lists(st.sampled_from(["t/0-3", "u", "t/9-1", "-", "t/0-999999999"]), max_size=2),
+        "state": st.sampled_from(["active", "draining"]),
+    },
+).map(lambda item: {"duration_ms": T_MS, "nonce": "n", "fleet": "f", "shards": []} | item)
+SNAPSHOTS = st.lists(st.one_of(LEASES, LEASES, MEMBERS), max_size=6).map(snapshot_from)
 
 
-def test_the_headline_counts_what_is_there() -> None:
-    assert headline(seen()) == "fleet (nobody there): 0 supervisors, 0 shards"
-    assert (
-        headline(seen(member("a:1:x"), *FULL[:3]))
-        == "fleet f: 1 supervisor, 4 shards: 3 held, 1 free; 3 of 6 connections open"
-    )
+@given(SNAPSHOTS, st.lists(st.sampled_from(["t/0", "v"]), max_size=2))
+def test_whatever_stands_in_the_store_is_told_and_degraded_if_anything_is_not_fine(
+    snapshot: Snapshot, configured: list[str]
+) -> None:
+    fleet = view(snapshot, NOW, configured=configured)
+    found = [shard.state for shard in fleet.shards]
+    assert {shard.shard for shard in fleet.shards} >= set(snapshot.leases) | set(configured)
+    assert [each.id for each in fleet.supervisors] == sorted(snapshot.members)
+    assert fleet.degraded == (bool(snapshot.bad) or not set(found) <= set(FINE))
+    assert fleet.counts == {state: found.count(state) for state in STATES if state in found}
 
 
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [
-        (None, "-"),
-        (0, "0ms"),
-        (999, "999ms"),
-        (3210, "3.2s"),
-        (47_300, "47s"),
-        (12 * 60_000, "12m"),
-        (5 * 3_600_000, "5h"),
-    ],
-)
-def test_an_age_shows_the_digits_that_matter(ms: int | None, text: str) -> None:
-    assert age(ms) == text
+@given(SNAPSHOTS)
+def test_the_state_of_a_shard_is_what_its_row_says(snapshot: Snapshot) -> None:
+    for shard in view(snapshot, NOW).shards:
+        row = snapshot.leases.get(shard.shard)
+        assert shard.holding == (shard.state == "stale" and shard.policy == "hold")
+        if row is None:
+            assert shard.state in ("free", "homeless")
+            continue
+        assert (shard.state == "paused") == row.paused
+        if not row.paused:
+            assert (shard.state in ("held", "silent", "stale")) == (row.owner is not None)
+        if shard.state == "silent":
+            assert row.want > 0 == row.open

@@ -1,13 +1,23 @@
-"""Commands that look at the fleet through its store: init, status."""
+"""Commands that look at the fleet through its store: init, status, history."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from supervisor import exits
-from supervisor.commands.means import CALL_TIMEOUT_S, asked, file_option, store_of, store_option
+from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, store_of, store_option
+
+if TYPE_CHECKING:
+    from supervisor.config import Loaded
+    from supervisor.status import FleetView
+    from supervisor.stores.interface import Store
+
+INTERVAL_MIN_MS = 1000
+INTERVAL_MAX_MS = 3_600_000
 
 
 @click.command(epilog="Example: tenured init --store 'dynamodb://tenured-leases?region=eu-west-1'")
@@ -23,28 +33,122 @@ def init(source: str, store_url: str | None) -> int:
     return exits.OK
 
 
-@click.command(epilog="Example: tenured status --json --store sqlite:///leases.db")
+def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    from supervisor.values import duration
+
+    if text is None:
+        return None
+    try:
+        ms: int = duration(INTERVAL_MIN_MS, INTERVAL_MAX_MS)(text, Path())
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}, {error}") from None
+    return ms / 1000
+
+
+@click.command(epilog="Example: tenured status --shard 'trades/*' --store sqlite:///leases.db")
 @file_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-def status(source: str, store_url: str | None, as_json: bool) -> int:
+@click.option("--all", "every", is_flag=True, help="A row for each shard, also where there are many.")
+@click.option(
+    "--shard", "patterns", multiple=True, metavar="PATTERN", help="Only these, as trades/7 or 'trades/*'; repeatable."
+)
+@click.option(
+    "--owner", "owners", multiple=True, metavar="HOST-OR-ID", help="Only those of this host or id, or part of it."
+)
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--interval", callback=_seconds, metavar="DURATION", help="Of --watch, at least 1s.  [default: 2s]")
+def status(
+    source: str,
+    store_url: str | None,
+    as_json: bool,
+    every: bool,
+    patterns: tuple[str, ...],
+    owners: tuple[str, ...],
+    watch: bool,
+    interval: float | None,
+) -> int:
     """Who owns what in the whole fleet, read from the store.
 
-    Exit code 0: every shard is held. 1: some are not. 69: the store cannot tell.
+    Exit code, of what is shown: 0: every shard is held. 1: some are not. 69: the store cannot tell.
+
+    It needs the right to dynamodb:Scan and no other. A look reads the whole table: of 1,000 shards about 200 read
+    units, so that --watch of them costs a few cents an hour.
     """
+    if interval is not None and not watch:
+        raise click.UsageError("--interval belongs to --watch")
+    if as_json and watch:
+        raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
     from supervisor import view
-    from supervisor.clock import unix_ms
-    from supervisor.status import view as view_of
+
+    store, loaded = store_of(source, store_url)
+
+    def look() -> FleetView:
+        return _selected(_seen(store, loaded), patterns, owners)
+
+    rows = every or bool(patterns or owners)
+    try:
+        if watch:
+            from supervisor.commands.looking import follow
+
+            fleet = follow(look, interval or 2.0, sys.stdout, rows)
+        else:
+            fleet = look()
+    finally:
+        store.close()
+    if as_json:
+        click.echo(view.as_json(fleet))
+    elif not watch:
+        view.show(fleet, sys.stdout, rows)
+    return exits.NO if fleet.degraded else exits.OK
+
+
+@click.command(epilog="Example: tenured history trades/7 --store sqlite:///leases.db")
+@file_option
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="The shard as in `status --json`, its history oldest first.")
+@click.argument("shard")
+def history(source: str, store_url: str | None, as_json: bool, shard: str) -> int:
+    """The last changes of a shard's owner, newest first, and where it stands now.
+
+    Starts by the same owner are counted in one line. Exit code 1: there is no such shard.
+    """
+    from supervisor import story, view
+    from supervisor.selection import no_such_shard
 
     store, loaded = store_of(source, store_url)
     try:
-        snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
+        fleet = _seen(store, loaded)
     finally:
         store.close()
-    fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
-    seen = view_of(snapshot, unix_ms(), fleet, configured)
+    found = {each.shard: each for each in fleet.shards}
+    if shard in fleet.bad:
+        raise Failed(exits.NO, view.printable(f"the row {shard} does not parse: {fleet.bad[shard]}"))
+    if shard not in found:
+        raise Failed(exits.NO, view.printable(no_such_shard(shard, found)))
     if as_json:
-        click.echo(view.as_json(seen))
+        click.echo(view.shard_json(found[shard]))
     else:
-        view.show(seen, sys.stdout)
-    return exits.NO if seen.degraded else exits.OK
+        story.show(found[shard], fleet, sys.stdout)
+    return exits.OK
+
+
+def _seen(store: Store, loaded: Loaded | None) -> FleetView:
+    from supervisor.clock import unix_ms
+    from supervisor.status import view
+
+    snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
+    fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
+    return view(snapshot, unix_ms(), fleet, configured)
+
+
+def _selected(fleet: FleetView, patterns: tuple[str, ...], owners: tuple[str, ...]) -> FleetView:
+    if not patterns and not owners:
+        return fleet
+    from supervisor.selection import NoMatch, select
+    from supervisor.view import printable
+
+    try:
+        return select(fleet, patterns, owners)
+    except NoMatch as error:
+        raise Failed(exits.NO, *map(printable, error.sentences)) from None

@@ -1,0 +1,76 @@
+"""The history of a shard as values, from the compact entries of its row: `epoch owner seconds reason [xN]`. Pure.
+
+Entries are untrusted. One that does not parse is shown as it is, as a change whose `reason` is its text. An entry names
+its owner by the random part of the id; `changes_of` completes it where exactly one of the ids that are known bears that
+part. How entries are written and folded stands in `records.history_after`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from supervisor.records import short_id
+
+_ENTRY = re.compile(r"([0-9]{1,19}) (\S+) ([0-9]{1,11}) (\S+)(?: x([0-9]{1,9}))?")
+
+_WORDS = {
+    "claimed": "claimed it, it was free",
+    "expired": "took it over, its owner had not renewed for the whole lease",
+    "reclaimed": "took it back after a restart on the same host, at once",
+    "restart": "started its child again",
+    "crashed": "gave it up, its child had crashed",
+    "moved": "gave it up, an operator wished it elsewhere",
+    "balanced": "gave it up to a supervisor that has less",
+    "paused": "gave it up, it was paused",
+    "stopped": "gave it up, the supervisor was stopped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`owner`: the full id if known, else its random part. `at`: unix seconds, before the year 5139. `times`: how many
+    of them were folded into this one, the last of which bears the epoch and the time. An entry that does not parse has
+    no epoch and no time, and its text as `reason`."""
+
+    epoch: int | None
+    owner: str
+    at: int | None
+    reason: str
+    times: int
+
+
+def change_of(entry: str) -> Change:
+    """One entry, its owner as it stands there."""
+    match = _ENTRY.fullmatch(entry)
+    if match is None:
+        return Change(None, "", None, entry, 1)
+    epoch, owner, at, reason, times = match.groups()
+    return Change(int(epoch), owner, int(at), reason, int(times or 1))
+
+
+def full_ids(ids: Iterable[str]) -> dict[str, str]:
+    """By their random part, those of `ids` that no other id shares it with."""
+    found: dict[str, set[str]] = {}
+    for supervisor_id in ids:
+        found.setdefault(short_id(supervisor_id), set()).add(supervisor_id)
+    return {short: next(iter(full)) for short, full in found.items() if len(full) == 1}
+
+
+def changes_of(history: Iterable[str], full: Mapping[str, str]) -> tuple[Change, ...]:
+    """All entries, in their order, with owners completed by `full_ids`."""
+    changes = map(change_of, history)
+    return tuple(replace(change, owner=full.get(change.owner, change.owner)) for change in changes)
+
+
+def words(change: Change) -> str:
+    """What happened, for people."""
+    if change.epoch is None:
+        return change.reason
+    told = _WORDS.get(change.reason, change.reason)
+    if change.times == 1:
+        return told
+    if change.reason == "crashed":
+        return f"gave it up, its child had ended {change.times} times"
+    return f"{told}, {change.times} times in a row"

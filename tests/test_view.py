@@ -1,0 +1,293 @@
+"""What a person sees of a fleet, and what a program gets."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from supervisor import story
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.status import FleetView, view
+from supervisor.telling import folded, headline, labels, remarks, troubles
+from supervisor.view import ROWS_MAX, age, as_json, show
+from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
+
+LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
+
+
+def text_of(fleet: FleetView, every: bool = False) -> str:
+    stream = io.StringIO()
+    show(fleet, stream, every)
+    return stream.getvalue()
+
+
+def row_of(text: str, *words: str) -> str:
+    """The one line that has all these words."""
+    (line,) = [line for line in text.splitlines() if set(words) <= set(line.split())]
+    return line
+
+
+def many(count: int, owners: Sequence[str] = (ME, "b:2:y"), **more: Any) -> FleetView:
+    rows = [lease(f"t/{index}", owner=owners[index % len(owners)], **more) for index in range(count)]
+    return seen(*(member(owner, (f"t/0-{count - 1}",)) for owner in owners), *rows)
+
+
+# --- for programs -----------------------------------------------------------------------------------------
+
+
+def test_programs_get_the_whole_view_with_a_line_for_each_shard() -> None:
+    fleet = seen(member(ME), lease("t/0", history=("7 x 1800000000 restart x3", "?")), bad={"x": "why"})
+    text = as_json(fleet)
+    whole = json.loads(text)
+    assert whole["supervisors"][0]["id"] == ME
+    assert whole["shards"][0]["owner"] == ME
+    assert whole["shards"][0]["history"] == [
+        {"epoch": 7, "owner": ME, "at": 1_800_000_000, "reason": "restart", "times": 3},
+        {"epoch": None, "owner": "", "at": None, "reason": "?", "times": 1},
+    ]
+    assert (whole["bad"], whole["degraded"]) == ({"x": "why"}, True)
+    assert [line for line in text.splitlines() if '"t/0"' in line] == [
+        line for line in text.splitlines() if '"history"' in line and "1800000000" in line
+    ]
+
+
+@given(SNAPSHOTS)
+def test_whatever_stands_in_the_store_becomes_valid_json_in_ascii(snapshot: Snapshot) -> None:
+    text = as_json(view(snapshot, NOW))
+    text.encode("ascii")
+    assert {each["shard"] for each in json.loads(text)["shards"]} >= set(snapshot.leases)
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+@given(SNAPSHOTS)
+def test_whatever_stands_in_the_store_can_be_shown_and_nothing_of_it_reaches_the_terminal_raw(
+    snapshot: Snapshot,
+) -> None:
+    fleet = view(snapshot, NOW)
+    told = io.StringIO()
+    for shard in fleet.shards:
+        story.show(shard, fleet, told)
+    for text in (text_of(fleet), text_of(fleet, every=True), told.getvalue()):
+        assert text.replace("\n", "").isprintable()
+
+
+def test_no_name_can_move_the_cursor_or_be_markup() -> None:
+    evil = lease("t/\x1b[2J[red]\n", owner="[/bold]x\ud800\u202e", history=("\x1b]0;x\x07",))
+    fleet = seen(member(ME), *FULL, evil, bad={"k\x07": "why"})
+    text = text_of(fleet)
+    assert "t/\\x1b[2J[red]\\x0a" in text
+    assert r"[/bold]x\ud800\u202e" in text
+    assert r"the row k\x07 does not parse: why" in text
+    assert text.replace("\n", "").isprintable()
+    told = io.StringIO()
+    story.show(fleet.shards[0], fleet, told)
+    assert r"\x1b]0;x\x07" in told.getvalue()
+
+
+def test_what_is_wrong_stands_on_top() -> None:
+    text = text_of(seen(member(ME), *FULL[:2], lease("t/2", open=0), lease("t/3", ago_ms=T_MS + 1)))
+    shown = [line.split()[0] for line in text.splitlines() if line.startswith("t/")]
+    assert shown == ["t/2", "t/3", "t/0", "t/1"]
+
+
+def test_many_shards_that_are_fine_are_one_row_for_each_owner_and_the_others_have_their_own() -> None:
+    count = ROWS_MAX + 10
+    fleet = many(count)
+    text = text_of(fleet)
+    assert "t/0,2,4," in row_of(text, "30", "held", "a")
+    assert "t/1,3,5," in row_of(text, "30", "held", "b")
+    wrong = replace(fleet.shards[7], state="silent", open=0)
+    wished = replace(fleet.shards[9], move="any")
+    shards = (*fleet.shards[:7], wrong, fleet.shards[8], wished, *fleet.shards[10:])
+    text = text_of(replace(fleet, shards=shards))
+    assert "0/2" in row_of(text, "t/7", "silent")
+    assert "to go to anybody else, as an operator wishes" in row_of(text, "t/9", "held")
+    assert row_of(text, "28", "held", "b")
+
+
+def test_a_thousand_shards_fit_on_a_screen_whatever_their_state() -> None:
+    for more in ({}, {"open": 0}, {"move": "any"}, {"ago_ms": T_MS + 1}):
+        text = text_of(many(1000, [f"h{number}:1:x" for number in range(10)], **more))
+        assert len(text.splitlines()) < 40, more
+        assert max(map(len, text.splitlines())) <= 200, more
+
+
+def test_every_shard_has_its_row_when_that_is_asked_for() -> None:
+    text = text_of(many(1000), every=True)
+    assert sum(line.startswith("t/") for line in text.splitlines()) == 1000
+
+
+def test_notes_say_what_a_state_does_not() -> None:
+    rows = (
+        lease("t/0", policy="hold", ago_ms=T_MS + 1),
+        lease("t/1", paused=True),
+        lease("t/2", owner=None, forced=True),
+        lease("t/3", move="b:2:y balance"),
+    )
+    text = text_of(seen(member(ME), member("b:2:y"), *rows))
+    assert "its owner may be holding its connections" in row_of(text, "t/0")
+    assert "not stopped yet" in row_of(text, "t/1")
+    assert "removed by force" in row_of(text, "t/2")
+    assert "to go to b, to even the loads" in row_of(text, "t/3")
+    assert "NOTE" not in text_of(seen(member(ME), *FULL))
+
+
+def test_an_owner_is_named_by_its_host_unless_two_share_it_or_its_row_is_gone() -> None:
+    fleet = seen(member(LONG_ID), member("a:1:x"), member("a:2:y"), lease("t/0", owner="gone:3:z"))
+    assert labels(fleet.supervisors) == {LONG_ID: LONG_ID.split(":")[0], "a:1:x": "a:x", "a:2:y": "a:y"}
+    assert row_of(text_of(fleet), "t/0", "gone:3:z")
+
+
+def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
+    text = text_of(seen(member(LONG_ID), lease("a-long-stream-name/eu-central-1", owner=LONG_ID)))
+    assert LONG_ID in text
+    assert row_of(text, "a-long-stream-name/eu-central-1", LONG_ID.split(":")[0])
+
+
+def test_a_name_of_any_length_is_shown_by_its_beginning() -> None:
+    assert len(text_of(seen(lease("t/0", owner="x" * 400_000), bad={"y" * 400_000: "why"}))) < 5000
+
+
+# --- sentences --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ((), "fleet (unnamed) is empty: no supervisor, no shard"),
+        (
+            (member(ME), *FULL),
+            "fleet f is fine: 4 shards, all held; 4 of 8 connections open; 1 supervisor live",
+        ),
+        (
+            (member(ME), *FULL[:2], lease("t/3", open=0)),
+            "fleet f is degraded: 1 silent, 1 free, 2 held of 4 shards; 2 of 6 connections open; 1 supervisor live",
+        ),
+        (
+            (member(ME), member("b:1:y", ago_ms=T_MS + 1), member("c:1:z", state="draining"), *FULL),
+            "fleet f is fine: 4 shards, all held; 4 of 8 connections open; 2 supervisors live (1 draining), 1 stale",
+        ),
+        (
+            (member(ME, ago_ms=T_MS + 1), lease("t/0", ago_ms=T_MS + 1)),
+            "fleet f is degraded: 1 stale of 1 shard; no supervisor live, 1 stale",
+        ),
+        ((member(ME, shards=()),), "fleet f is fine: no shard; 1 supervisor live"),
+    ],
+)
+def test_the_headline_says_first_whether_anything_is_wrong(rows: tuple[Lease | Member, ...], text: str) -> None:
+    assert headline(seen(*rows)) == text
+
+
+def test_the_headline_counts_rows_that_do_not_parse() -> None:
+    assert headline(seen(bad={"x": "why"})).startswith("fleet (unnamed) is degraded: no shard; 1 row does not parse")
+
+
+def test_each_state_that_is_wrong_is_explained_once() -> None:
+    told = troubles(seen(member(ME), lease("t/0", open=0), lease("t/1", open=0), *FULL[2:]))
+    assert [sentence.partition(":")[0] for sentence in told] == ["silent"]
+    assert troubles(seen(member(ME), *FULL)) == []
+
+
+def test_a_rejected_reload_is_told_with_its_reason() -> None:
+    assert troubles(seen(member(ME, rejected="x.ini:3: no"), *FULL)) == ["a rejected its last reload: x.ini:3: no"]
+
+
+def test_drift_and_poll_intervals_in_force_are_sentences() -> None:
+    members = [member(f"{name}:1:x", digest=digest) for name, digest in zip("abc", "112", strict=True)]
+    told = remarks(seen(*(replace(each, poll_ms=1000) for each in members)))
+    assert told == ["c (2) runs another configuration than most", "the poll interval in force is 1s"]
+    told = remarks(seen(replace(members[0], poll_ms=1000), replace(members[2], poll_ms=2500)))
+    assert told == ["a (1), c (2) run different configurations", "the poll interval in force is 1s to 2500ms"]
+    assert remarks(seen(member(ME))) == []
+
+
+def test_a_flaw_of_a_row_is_told() -> None:
+    assert remarks(seen(replace(lease("t/0"), flaws=("open is -1",)))) == ["the row t/0 has a flaw: open is -1"]
+
+
+def test_sentences_of_one_kind_are_told_up_to_a_dozen() -> None:
+    told = troubles(seen(bad={f"x/{number}": "why" for number in range(100)}))
+    assert (len(told), told[-1]) == (13, "and 88 more like that")
+
+
+@pytest.mark.parametrize(
+    ("shards", "text"),
+    [
+        (["t/0", "t/1", "t/2", "t/5", "chat", "u/1", "u/eu"], "t/0-2,5, chat, u/1,eu"),
+        ([], ""),
+        ([f"a-stream-of-some-length/{name}" for name in "abcdefghijklmnopqrstuvwxyz"], None),
+    ],
+)
+def test_names_are_folded_into_ranges_and_cut_where_they_are_long(shards: list[str], text: str | None) -> None:
+    told = folded(shards)
+    assert told == text if text is not None else (told.endswith("...") and len(told) < 70)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "-"),
+        (0, "0ms"),
+        (999, "999ms"),
+        (3210, "3.2s"),
+        (47_300, "47s"),
+        (12 * 60_000, "12m"),
+        (5 * 3_600_000, "5h"),
+    ],
+)
+def test_an_age_shows_the_digits_that_matter(ms: int | None, text: str) -> None:
+    assert age(ms) == text
+
+
+# --- the history of a shard -------------------------------------------------------------------------------
+
+
+def told_of(*rows: Lease | Member) -> list[str]:
+    fleet = seen(*rows)
+    stream = io.StringIO()
+    story.show(fleet.shards[0], fleet, stream)
+    return stream.getvalue().splitlines()
+
+
+def test_a_history_begins_with_where_the_shard_stands_and_goes_back_from_the_newest_change() -> None:
+    history = ("5 gone 1799990000 moved", "6 x 1799999000 claimed", "7 x 1799999940 restart x12", "nonsense")
+    lines = told_of(member(ME), lease("t/0", history=history))
+    assert lines[0] == "t/0 is held by a:1:x under epoch 7, for 60s; 1 of 2 connections open, last event 150ms ago"
+    assert lines[2].split() == ["EPOCH", "WHEN", "SINCE", "OWNER", "WHAT"]
+    assert [line.split()[0] for line in lines[3:]] == ["-", "7", "6", "5"]
+    assert lines[3].split()[-1] == "nonsense"
+    assert lines[4].rstrip().endswith("60s ago  a:1:x  started its child again, 12 times in a row")
+    assert "claimed it, it was free" in lines[5]
+    assert "gone   gave it up, an operator wished it elsewhere" in lines[6]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (lease("t/0", owner=None), "t/0 is free"),
+        (
+            lease("t/0", ago_ms=20_000, policy="hold"),
+            "t/0 is stale, owned by a:1:x under epoch 7, for 60s; 1 of 2 connections open, last event 20s ago; "
+            "last renewed 20s ago; its owner may be holding its connections",
+        ),
+        (
+            lease("t/0", open=0, quiet_ms=None),
+            "t/0 is silent, owned by a:1:x under epoch 7, for 60s; 0 of 2 connections open",
+        ),
+    ],
+)
+def test_the_first_line_of_a_history_says_all_that_the_row_says(row: Lease, text: str) -> None:
+    lines = told_of(member(ME, ("t/0",)), row)
+    assert lines == [text, "it was never owned"]
+
+
+def test_a_change_in_the_far_future_is_shown_at_its_time() -> None:
+    assert "5138-11-1" in "\n".join(told_of(lease("t/0", history=("7 x 99999999999 claimed",))))
