@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import promtool
+from tests import chromium, promtool
 from tests.wait import until
 
 FOLDER = Path(__file__).resolve().parent.parent / ".engines"
@@ -61,6 +61,7 @@ def install() -> None:
         _install("ministack", MINISTACK, _install_ministack)
         _install("dynalite", f"{NODE} {DYNALITE}", _install_dynalite)
         _install("promtool", promtool.VERSION, promtool.install_into)
+        chromium.install()
 
 
 def _install(name: str, version: str, action: Callable[[Path], None]) -> None:

@@ -1,0 +1,1 @@
+"""The status page: what a browser gets, and how it becomes one document."""
