@@ -33,7 +33,7 @@ class Histogram:
         self._sum += value
 
     def text(self, family: Family) -> str:
-        bounds = [*(f"{bound:g}" for bound in self._bounds), "+Inf"]
+        bounds = [*map(str, self._bounds), "+Inf"]
         counts = list(accumulate(list(self._counts)))  # copied at once, so that the buckets agree with the count
         lines = [f'{family.name}_bucket{{le="{bound}"}} {count}\n' for bound, count in zip(bounds, counts, strict=True)]
         return f"{head(family)}{''.join(lines)}{family.name}_sum {self._sum:.6f}\n{family.name}_count {counts[-1]}\n"

@@ -312,7 +312,7 @@ def test_an_observation_at_a_bound_is_within_it_and_one_beyond_all_is_counted() 
     for seconds in (0.001, 60, -1):
         bench.metrics.loop_lag(seconds)
     samples = {s.labels["le"]: s.value for s in bench.page()["tenured_loop_lag_seconds"].samples if "le" in s.labels}
-    assert (samples["0.001"], samples["5"], samples["+Inf"]) == (2, 2, 3)
+    assert (samples["0.001"], samples["5.0"], samples["+Inf"]) == (2, 2, 3)
 
 
 def test_reloads_are_counted_and_the_last_one_is_judged() -> None:
