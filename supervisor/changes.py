@@ -1,8 +1,8 @@
-"""The history of a shard as values, from the compact entries of its row: `epoch owner seconds reason [xN]`. Pure.
+"""The history of a shard: the compact entries of its row, `epoch owner seconds reason [xN]`, written and read. Pure.
 
 Entries are untrusted. One that does not parse is shown as it is, as a change whose `reason` is its text. An entry names
 its owner by the random part of the id; `changes_of` completes it where exactly one of the ids that are known bears that
-part. How entries are written and folded stands in `records.history_after`.
+part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from supervisor.records import short_id
+from supervisor.records import HISTORY_MAX, short_id
 
 _ENTRY = re.compile(r"([0-9]{1,19}) (\S+) ([0-9]{1,11}) (\S+)(?: x([0-9]{1,9}))?")
 
@@ -24,7 +24,11 @@ _WORDS = {
     "moved": "gave it up, an operator wished it elsewhere",
     "balanced": "gave it up to a supervisor that has less",
     "paused": "gave it up, it was paused",
+    "unconfigured": "gave it up, it is no longer in its configuration",
     "stopped": "gave it up, the supervisor was stopped",
+    "stop-timeout": "gave it up, its child had to be killed since it did not stop in time",
+    "hurried": "gave it up, the supervisor was stopped in a hurry",
+    "deposed": "lost it to an operator, who removed it by force",
 }
 
 
@@ -48,6 +52,46 @@ def change_of(entry: str) -> Change:
         return Change(None, "", None, entry, 1)
     epoch, owner, at, reason, times = match.groups()
     return Change(int(epoch), owner, int(at), reason, int(times or 1))
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def history_after(history: tuple[str, ...], epoch: int, owner: str, at: int, reason: str) -> tuple[str, ...]:
+    """The last `HISTORY_MAX` changes, newest last. `at`: unix milliseconds. So that no loop erases what one looks for,
+    N of them are one entry: restarts by one owner, in a row; reclaims in a row, by whom ever, since each run of a
+    supervisor has an id of its own; and the ends of an owner's children that made it give the shard up, however often
+    the shard went round among owners that all gave it up for that."""
+    who, kept, times = short_id(owner), list(history), 1
+    if kept and reason in ("restart", "reclaimed"):
+        last = change_of(kept[-1])
+        if last.reason == reason and (reason == "reclaimed" or last.owner == who):
+            times += last.times
+            kept.pop()
+    if reason == "crashed":
+        times += _take_crashes(kept, who)
+    entry = f"{epoch} {who} {at // 1000} {reason}"
+    return (*kept, entry if times == 1 else f"{entry} x{times}")[-HISTORY_MAX:]
+
+
+def _take_crashes(history: list[str], who: str) -> int:
+    """Takes out what led `who` to give the shard up again: the claim and the restarts since it was last free, and its
+    earlier surrender in the round of those just before. How many of its children ended in all that."""
+    ends = 0
+    while history and (last := change_of(history[-1])).owner == who and last.reason in ("claimed", "restart"):
+        ends += last.times if last.reason == "restart" else 0
+        history.pop()
+    for index in range(len(history) - 1, -1, -1):
+        change = change_of(history[index])
+        if change.reason != "crashed":
+            break
+        if change.owner == who:
+            del history[index]
+            return ends + change.times
+    return ends
+
+
+# --- for people -------------------------------------------------------------------------------------------
 
 
 def full_ids(ids: Iterable[str]) -> dict[str, str]:

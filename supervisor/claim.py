@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.changes import history_after
 from supervisor.lease import UNCONFIGURED, release
 from supervisor.model import MS, Apply, Log, Read, Start
 from supervisor.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
-from supervisor.records import Lease, history_after
+from supervisor.records import Lease
 from supervisor.tenure import Copied, Tenure, begin, judge
 from supervisor.wishes import is_pinned, of_peer
 from supervisor.writes import Applied, Claim, Outcome, Refused, Unknown, Wish

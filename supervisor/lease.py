@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor import restart
+from supervisor.changes import history_after
 from supervisor.model import MS, SECOND, Apply, Exited, Extend, Kill, Log, Report, Stop
 from supervisor.phases import Dying, Held, Idle, Releasing, Shard, Turn, Vacant
-from supervisor.records import Lease, history_after
+from supervisor.records import Lease
 from supervisor.tenure import Attempt, Copied, Lost, Tenure, judge, prove
 from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 

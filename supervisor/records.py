@@ -284,18 +284,6 @@ def short_id(supervisor_id: str) -> str:
     return supervisor_id.rpartition(":")[2]
 
 
-def history_after(history: tuple[str, ...], epoch: int, owner: str, at: int, reason: str) -> tuple[str, ...]:
-    """The last `HISTORY_MAX` changes, newest last: `epoch owner seconds reason`, where restarts by one owner
-    coalesce into `epoch owner seconds restart xN` so that a crash loop does not erase what one looks for."""
-    entry = f"{epoch} {short_id(owner)} {at // 1000} {reason}"
-    if history and reason == "restart":
-        last = history[-1].split(" ")
-        if len(last) >= 4 and last[1] == short_id(owner) and last[3] == "restart":
-            count = int(last[4][1:]) if len(last) > 4 and re.fullmatch(r"x\d{1,9}", last[4]) else 1
-            return (*history[:-1], f"{entry} x{count + 1}")
-    return (*history, entry)[-HISTORY_MAX:]
-
-
 def compact(shards: tuple[str, ...]) -> tuple[str, ...]:
     """Names with runs of numbers folded: `trades/0 trades/1 trades/2 chat` -> `trades/0-2 chat`."""
     folded: list[str] = []

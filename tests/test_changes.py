@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.changes import Change, change_of, changes_of, full_ids, words
-from supervisor.records import history_after
+from supervisor.changes import Change, change_of, changes_of, full_ids, history_after, words
 
 AT = 1_764_444_444
 
@@ -59,3 +61,61 @@ def test_owners_are_completed_where_exactly_one_id_has_their_random_part() -> No
 )
 def test_a_reason_is_told_in_words(entry: str, text: str) -> None:
     assert words(change_of(entry)) == text
+
+
+# --- what a loop leaves of a history ----------------------------------------------------------------------
+
+A, B = "host-a:1:aa", "host-b:2:bb"
+BEFORE = (f"3 cc {AT} claimed", f"5 dd {AT} expired", f"6 dd {AT} moved")
+
+
+def told(history: tuple[str, ...]) -> list[tuple[str, str, int]]:
+    return [(change.owner, change.reason, change.times) for change in map(change_of, history)]
+
+
+def test_a_crash_loop_between_two_hosts_keeps_what_was_before_and_counts_all_of_it() -> None:
+    history, epoch, dice, ends = BEFORE, 6, random.Random(7), Counter[str]()
+
+    def after(owner: str, reason: str) -> None:
+        nonlocal history, epoch
+        epoch += reason != "crashed"
+        history = history_after(history, epoch, owner, AT * 1000, reason)
+        assert history[:3] == BEFORE
+        assert len(history) <= len(BEFORE) + 4
+
+    while ends.total() < 1000:
+        owner = A if ends[A] <= ends[B] else B
+        after(owner, "claimed")
+        for _ in range(dice.randrange(6)):
+            after(owner, "restart")
+            ends[owner] += 1
+        after(owner, "crashed")
+        ends[owner] += 1
+    assert sorted(told(history)[3:]) == [("aa", "crashed", ends[A]), ("bb", "crashed", ends[B])]
+    after(A, "claimed")
+    after(A, "restart")
+    assert told(history)[5:] == [("aa", "claimed", 1), ("aa", "restart", 1)]
+
+
+def test_a_surrender_after_crashes_keeps_how_its_owner_got_the_shard_from_another() -> None:
+    history = history_after((f"8 aa {AT} expired", f"9 aa {AT} restart x3"), 9, A, AT * 1000, "crashed")
+    assert told(history) == [("aa", "expired", 1), ("aa", "crashed", 4)]
+
+
+def test_only_surrenders_that_follow_each_other_are_one() -> None:
+    history = (f"8 aa {AT} crashed", f"9 bb {AT} stopped")
+    history = history_after(history_after(history, 10, A, AT * 1000, "claimed"), 10, A, AT * 1000, "crashed")
+    assert told(history) == [("aa", "crashed", 1), ("bb", "stopped", 1), ("aa", "crashed", 1)]
+
+
+def test_a_supervisor_that_starts_again_and_again_takes_one_entry() -> None:
+    history = BEFORE
+    for number in range(50):
+        history = history_after(history, 7 + number, f"host-a:{number}:{number:x}", AT * 1000, "reclaimed")
+    assert history == (*BEFORE, f"56 31 {AT} reclaimed x50")
+
+
+def test_nothing_of_an_entry_that_does_not_parse_is_taken_for_a_part_of_a_loop() -> None:
+    for last in (f"8 aa {AT} restart x", f"8 aa {AT} restart x-2", "aa restart", f"8  aa {AT} crashed"):
+        for reason in ("restart", "crashed", "reclaimed"):
+            assert history_after((last,), 9, A, AT * 1000, reason) == (last, f"9 aa {AT} {reason}")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.changes import history_after
 from supervisor.keys import keys_of
 from supervisor.records import (
     CHECKPOINT_MAX_BYTES,
@@ -24,7 +25,6 @@ from supervisor.records import (
     Member,
     compact,
     expand,
-    history_after,
     lease_from,
     member_from,
     snapshot_from,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.records import history_after
+from supervisor.changes import history_after
 from supervisor.wishes import ANYBODY, BALANCED, MOVED, is_pinned, of_peer, parse
 
 IDS = st.text(min_size=1).filter(lambda text: text != ANYBODY)

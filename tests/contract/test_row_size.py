@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supervisor.records import HISTORY_MAX, history_after
+from supervisor.changes import history_after
+from supervisor.records import HISTORY_MAX
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied
 from tests.contract.rows import AT, TIMEOUT_S, claim, create, depose, pause, raw_item, renew, wish

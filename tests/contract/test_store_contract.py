@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.records import BadRow, Lease, history_after
+from supervisor.changes import history_after
+from supervisor.records import BadRow, Lease
 from supervisor.stores.interface import Store
 from supervisor.stores.statements import Value
 from supervisor.writes import Applied, DeleteMember, PutMember, Refused, after_claim

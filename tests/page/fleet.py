@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from supervisor import status, view
-from supervisor.records import Lease, Member, Snapshot, history_after
+from supervisor.changes import history_after
+from supervisor.records import Lease, Member, Snapshot
 from supervisor.stores.interface import Unavailable
 
 DURATION_MS = 10_000
