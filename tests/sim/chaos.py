@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from supervisor import wishes
 from supervisor.model import SECOND
-from supervisor.writes import Wish
+from tests.sim.operators import operate
 from tests.sim.parts import CHANCES, CLEAR, Host, Weather
 from tests.sim.world import World
 
@@ -17,7 +17,7 @@ FAULTS = (
 )  # fmt: skip
 MORE_FAULTS = (
     *FAULTS, "crash_in_step", "restart", "restart_with_proof", "freeze", "crash_children", "stall_child", "spoil_row",
-    "mend_rows", "delete_member", "bad_link", "wish",
+    "mend_rows", "delete_member", "bad_link", "wish", "depose", "forget", "reload",
 )  # fmt: skip
 HOSTS_MAX = 6
 
@@ -153,6 +153,21 @@ def _crash_children(world: World, host: Host, shard: str) -> bool:
     return there
 
 
+def _reload(world: World, host: Host, shard: str) -> bool:
+    """Some of its shards changed; and sometimes the lease duration, which other hosts still have as it was."""
+    outdated = frozenset(name for name in sorted(world.rules.shards) if world.rng.random() < 0.5)
+    shorter = world.rng.choice((1, 1, 2))
+    rules = replace(
+        world.rules,
+        duration_ns=world.rules.duration_ns // shorter,
+        renew_every_ns=world.rules.renew_every_ns // shorter,
+        attempt_ns=world.rules.attempt_ns // shorter,
+        margin_ns=world.rules.margin_ns // shorter,
+    )
+    world.reload(host, rules, outdated)
+    return True
+
+
 def _hang_child(world: World, host: Host, shard: str) -> bool:
     there = shard in host.children
     world.hang_child(host, shard)
@@ -191,6 +206,7 @@ _ON_HOST: dict[str, Callable[[World, Host, str], bool]] = {
     "crash_child": _crash_child,
     "crash_children": _crash_children,
     "hang_child": _hang_child,
+    "reload": _reload,
     "stall_child": _stall_child,
     "cut_off": _cut_off,
     "bad_link": _bad_link,
@@ -228,26 +244,11 @@ def _spoil_row(world: World, shard: str) -> bool:
     return True
 
 
-def _wish(world: World, shard: str) -> bool:
-    """An operator's, or that of a peer, which may be gone by now."""
-    row = world.store.leases[shard]
-    target = world.rng.choice(world.hosts).state.me
-    move = world.rng.choice((wishes.ANYBODY, target, wishes.of_peer(target)))
-    if target == row.owner or row.move:
-        return False
-    world.note(f"somebody wishes {shard} to move to {move}")
-    world.store.apply(Wish(shard, row.owner, row.epoch, None, move))
-    world.service.wishes.written(shard)
-    return True
-
-
 _ON_ROW: dict[str, Callable[[World, str], bool]] = {
     "delete_row": _delete_row,
     "steal_row": _steal_row,
     "spoil_row": _spoil_row,
-    "wish": _wish,
-    "pause_row": lambda world, shard: _change_row(world, shard, "pauses", paused=True),
-    "resume_row": lambda world, shard: _change_row(world, shard, "resumes", paused=False),
+    **{what: partial(operate, what) for what in ("wish", "pause_row", "resume_row", "depose", "forget")},
 }
 
 # --- afterwards -------------------------------------------------------------------------------------------
@@ -259,6 +260,7 @@ def calm_down(world: World) -> None:
     world.children.stalls.clear()
     _go_on(world)
     _mend_rows(world)
+    world.calmed_ns = world.now_ns
     for shard, row in world.store.leases.items():
         if row.paused:
             _change_row(world, shard, "resumes", paused=False)

@@ -6,6 +6,7 @@ children do nothing and nothing happens to them; what was due meanwhile happens 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class Children:
     def __init__(self, world: World) -> None:
         self._world = world
-        self.of: dict[str, list[tuple[Host, Child]]] = {shard: [] for shard in world.rules.shards}
+        self.of: dict[str, list[tuple[Host, Child]]] = defaultdict(list)
         self.stalls: set[str] = set()  # shards whose next child never becomes ready
 
     def live(self, shard: str) -> list[tuple[Host, Child]]:

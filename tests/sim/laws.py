@@ -63,6 +63,7 @@ def row_changed(world: World, host: Host, write: Write, before: Lease | None, af
         assert after.epoch > before.epoch, world.report("a claim does not raise the epoch")
         _lease_taken(world, host, before)
         world.claimed[write.shard, write.epoch] = host
+        world.promised[write.shard, write.epoch] = (write.duration_ms, write.policy)
     world.changed_ns[after.shard] = world.now_ns
     last_words = None
     if isinstance(write, Release) or (isinstance(write, Claim) and write.keep_move):
@@ -74,8 +75,10 @@ def row_changed(world: World, host: Host, write: Write, before: Lease | None, af
 
 
 def _lease_taken(world: World, host: Host, before: Lease) -> None:
-    """By somebody else only after it has run out on his clock, unless it is free or its owner is proven dead."""
-    if before.owner is None or before.owner == host.state.me or before.owner in host.dead:
+    """By somebody else only after it has run out on his clock, unless it is free or its owner is proven dead. A row
+    whose owner was deposed is not free before that."""
+    free = before.owner is None and not before.forced
+    if free or before.owner == host.state.me or before.owner in host.dead:
         return
     still_ns = (world.now_ns - world.changed_ns.get(before.shard, 0)) * host.rate
     assert still_ns > before.duration_ms * MS - ROUNDING_NS, world.report(
@@ -97,16 +100,17 @@ def child_started(world: World, host: Host, shard: str, epoch: int, deadline_ns:
     assert epoch > world.epochs.get(shard, 0), world.report(f"epoch {epoch} of {shard} is not new")
     assert world.claimed.get((shard, epoch)) is host, world.report(f"{shard} starts under an epoch it did not win")
     valid_ns = deadline_ns - host.clock(world.now_ns)
-    assert valid_ns >= world.rules.renew_every_ns, world.report(f"{shard} starts with {valid_ns / SECOND} s left")
+    assert valid_ns >= host.state.rules.renew_every_ns, world.report(f"{shard} starts with {valid_ns / SECOND} s left")
     deadline_set(world, host, shard, epoch, deadline_ns)
     world.epochs[shard] = epoch
 
 
 def deadline_set(world: World, host: Host, shard: str, epoch: int, deadline_ns: int) -> bool:
     """A deadline counts from the sending of a write that was applied; only `hold` may go beyond, which is returned."""
-    latest_ns = host.proofs[shard, epoch] + world.rules.duration_ns - world.rules.margin_ns
+    duration_ms, policy = world.promised[shard, epoch]
+    latest_ns = host.proofs[shard, epoch] + duration_ms * MS * 9 // 10
     beyond = deadline_ns > latest_ns
-    assert not beyond or world.rules.shards[shard].policy == "hold", world.report(
+    assert not beyond or policy == "hold", world.report(
         f"the deadline of {shard} {epoch} is {(deadline_ns - latest_ns) / SECOND} s too late"
     )
     return beyond

@@ -34,7 +34,9 @@ def simulate(mutant: Mutant, folder: Path) -> tuple[int, str]:
     """Run the tests that must catch it, on the mutated core alone."""
     mutate(mutant, folder)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:timeout"]
-    command += [f"tests/sim/test_{name}.py" for name in ("fleet", "rows", "sharing", "unwell")] + [
+    command += [
+        f"tests/sim/test_{name}.py" for name in ("fleet", "rows", "sharing", "unwell", "operators", "reload")
+    ] + [
         "-k",
         mutant.caught_by,
     ]

@@ -49,6 +49,8 @@ class World:
         self.logs: list[tuple[int, str, model.Log]] = []
         self.changed_ns: dict[str, int] = {}  # when owner, epoch or beat of a row changed last
         self.claimed: dict[tuple[str, int], Host] = {}  # whose claim made each epoch
+        self.promised: dict[tuple[str, int], tuple[int, str]] = {}  # duration and policy of each
+        self.calmed_ns = 0  # commands of operators that were given before are not carried out any more
         self.twins_until_ns = 0  # until then two copies of one supervisor may not know of each other
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
@@ -158,6 +160,11 @@ class World:
         self.note(f"{host.name} is asked to stop")
         self.service.disturb_host(host)
         self.feed(host, model.StopRequested())
+
+    def reload(self, host: Host, rules: Rules, outdated: frozenset[str] = frozenset()) -> None:
+        self.note(f"{host.name} reloads, outdated: {' '.join(sorted(outdated)) or 'none'}")
+        self.service.disturb_host(host)
+        self.feed(host, model.Reconfigured(rules, outdated))
 
     def crash_child(self, host: Host, shard: str) -> None:
         child = host.children.get(shard)
