@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe
+from supervisor.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe, open_since_ns
 from tests.core import ME, OTHER, free, lease, member, ns, snapshot
 
 GAP_NS = ns(5) - ns(0)
@@ -78,6 +78,21 @@ def test_a_free_row_may_be_claimed_at_once_unless_it_is_older_than_one_that_we_s
     watch = watched((0, lease()), (3, restored))
     assert not claimable(watch, restored, 7, ns(12.9))
     assert claimable(watch, restored, 7, ns(13))
+
+
+def test_a_row_whose_owner_was_deposed_waits_as_if_it_had_one() -> None:
+    row = free(epoch=8, beat=0, forced=True)
+    watch = watched((0, lease()), (3, row))
+    assert not claimable(watch, row, 8, ns(12.9))
+    assert claimable(watch, row, 8, ns(13))
+    assert not claimable(NEW, row, 8, ns(1000))
+    assert not claimable(watch, replace(row, paused=True), 8, ns(1000))
+
+
+def test_a_free_row_is_open_to_all_since_it_was_seen_and_a_deposed_one_since_it_ran_out() -> None:
+    watch = watched((0, free()))
+    opened = [open_since_ns(watch.leases["s/0"], row) for row in (free(), free(forced=True), lease())]
+    assert opened == [ns(0), ns(10), ns(10)]
 
 
 @pytest.mark.parametrize("row", [free(paused=True), lease(paused=True)])
