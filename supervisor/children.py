@@ -115,10 +115,10 @@ class Children:
         self._board = board
         self._on_event = on_event
         self._loop = loop
-        self._start_budget_s = start_budget_s
+        self.start_budget_s = start_budget_s  # may change
         self._now_ns = now_ns
         seat = Seat(board.fd, lock_fd, run, environment)
-        self._nurseries = Nurseries(seat, loop, start_budget_s, self._hear)
+        self._nurseries = Nurseries(seat, loop, self._hear)
         self._free_slots = deque(range(words_of.SLOTS))
         self._children: dict[str, Child] = {}
         self._by_slot: dict[int, Child] = {}
@@ -149,7 +149,7 @@ class Children:
             self._loop.call_soon(self._on_event, StartFailed(task.shard, task.epoch, reason))
             return
         slot = self._board.slot(self._free_slots.popleft())
-        start = Start(slot.number, task.epoch, int(self._start_budget_s * 1000))
+        start = Start(slot.number, task.epoch, int(self.start_budget_s * 1000))
         self._children[task.shard] = self._by_slot[slot.number] = Child(task.shard, start, slot)
         slot.words[words_of.DEADLINE] = deadline_ns
         self._nurseries.ask(start, dataclasses.replace(task, slot=slot.number).packed())

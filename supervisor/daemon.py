@@ -272,6 +272,7 @@ class Daemon:
         old, self.settings = self.settings, settings
         self._journal.least(settings.log_level)
         self._courier.attempt_s = settings.call_timeout_ms / 1000
+        self._children.start_budget_s = settings.start_timeout_ms / 1000
         self._prepare()
         outdated = rules.outdated(old, settings) | self._children.crowding()
         self._notifier.watch(settings.lease_duration_ms / 1000)

@@ -34,12 +34,10 @@ class Nurseries:
         self,
         seat: Seat,
         loop: asyncio.AbstractEventLoop,
-        start_budget_s: float,
         on_message: Callable[[Message | Died, int | None, int], None],
     ) -> None:
         self._seat = seat
         self._loop = loop
-        self._start_budget_s = start_budget_s
         self._on_message = on_message
         self._wanted: Preparation | None = None
         self._serving: Nursery | None = None
@@ -115,4 +113,4 @@ class Nurseries:
             self._settle()
 
     def _begun(self, preparation: Preparation) -> Nursery:
-        return Nursery(self._seat, preparation, self._loop, self._start_budget_s, self._hear)
+        return Nursery(self._seat, preparation, self._loop, self._hear)

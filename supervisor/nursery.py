@@ -59,7 +59,6 @@ class Nursery:
         seat: Seat,
         preparation: Preparation,
         loop: asyncio.AbstractEventLoop,
-        start_budget_s: float,
         on_message: Callable[[Nursery, Message | Died, int | None], None],
     ) -> None:
         self.asked_for = preparation
@@ -69,7 +68,6 @@ class Nursery:
         self._seat = seat
         self._preparation = preparation
         self._loop = loop
-        self._start_budget_s = start_budget_s
         self._on_message = on_message
         self._server: Server | None = None
         self._born_s = 0.0
@@ -146,7 +144,7 @@ class Nursery:
             except OSError as error:
                 self._loop.call_soon(self._fail, request.start, f"it could not be asked for: {error.strerror}")
                 continue
-            request.patience = self._loop.call_later(self._start_budget_s, self._lose_patience, request.start)
+            request.patience = self._loop.call_later(request.start.budget_ms / 1000, self._lose_patience, request.start)
             self._asked[request.start.slot] = request
 
     def _hear(self, message: Message, fd: int | None) -> None:
@@ -171,7 +169,7 @@ class Nursery:
         self._on_message(self, Failed(start.slot, start.epoch, reason), None)
 
     def _lose_patience(self, start: Start) -> None:
-        text = f"the fork server is killed: it did not answer a start request within {self._start_budget_s:g} s"
+        text = f"the fork server is killed: it did not answer a start request within {start.budget_ms / 1000:g} s"
         self._on_message(self, Warned(text), None)
         if self._server is not None:
             self._server.kill()
