@@ -31,8 +31,8 @@ _STYLES = {
     **dict.fromkeys(("silent", "stale", "homeless"), "red"),
     **dict.fromkeys(("free", "draining"), "yellow"),
 }
-_LEFT = ("SUPERVISOR", "ZONE", "TASK", "VERSION", "STATE", "CONFIG", "SHARD", "SHARDS", "OWNER", "NOTE", "WHEN", "WHAT")
-_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "SHARDS", "OWNER", "NOTE", "WHAT")  # on a narrow screen these give way
+_LEFT = ("SUPERVISOR", "ZONE", "TASK", "VERSION", "STATE", "CONFIG", "SHARD", "WHICH", "OWNER", "NOTE", "WHEN", "WHAT")
+_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "WHICH", "OWNER", "NOTE", "WHAT")  # on a narrow screen these give way
 
 
 def as_json(fleet: FleetView) -> str:
@@ -126,7 +126,7 @@ def _folded(shards: Sequence[ShardView], names: dict[str, str]) -> Table:
     groups: dict[tuple[int, str], list[ShardView]] = {}
     for shard in shards:
         groups.setdefault((STATES.index(shard.state), _owner(shard.owner, names)), []).append(shard)
-    table = table_of("NUMBER", "STATE", "OWNER", "OPEN", "QUIET", "RENEWED", "SHARDS")
+    table = table_of("SHARDS", "STATE", "OWNER", "OPEN", "QUIET", "RENEWED", "WHICH")
     for (state, owner), group in sorted(groups.items()):
         quiet = [shard.quiet_ms for shard in group if shard.quiet_ms is not None]
         renewed = [shard.renewed_ago_ms for shard in group if shard.renewed_ago_ms is not None]
@@ -145,7 +145,7 @@ def _folded(shards: Sequence[ShardView], names: dict[str, str]) -> Table:
 def _supervisors(fleet: FleetView) -> Table:
     zones, tasks = any(each.zone for each in fleet.supervisors), any(each.task for each in fleet.supervisors)
     places = (*(("ZONE",) if zones else ()), *(("TASK",) if tasks else ()))
-    table = table_of("SUPERVISOR", *places, "VERSION", "STATE", "LOAD", "SINCE", "RENEWED", "CONFIG")
+    table = table_of("SUPERVISOR", *places, "VERSION", "STATE", "SHARDS", "CAPACITY", "SINCE", "RENEWED", "CONFIG")
     for one in fleet.supervisors:
         table.add_row(
             cell(one.id if one.id.startswith(f"{one.host}:") else f"{one.id} on {one.host}"),
@@ -153,7 +153,8 @@ def _supervisors(fleet: FleetView) -> Table:
             *([cell(one.task or "-")] if tasks else ()),
             cell(one.version),
             cell(one.state, _STYLES.get(one.state, "")),
-            cell(f"{one.shards}/{one.capacity}"),
+            cell(one.shards),
+            cell(one.capacity),
             cell(ago(fleet.at - one.since) if one.since else "-"),
             cell(ago(one.renewed_ago_ms)),
             cell(f"{one.config}{' differs' if one.drift else ''}", "yellow" if one.drift else ""),

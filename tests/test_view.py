@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 
 from supervisor import story
+from supervisor.changes import Change, change_of, words
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.status import FleetView, view
+from supervisor.status import STATES, FleetView, ShardView, SupervisorView, view
 from supervisor.telling import folded, headline, labels, remarks, troubles
 from supervisor.view import ROWS_MAX, age, as_json, show
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
@@ -62,6 +66,62 @@ def test_whatever_stands_in_the_store_becomes_valid_json_in_ascii(snapshot: Snap
     text = as_json(view(snapshot, NOW))
     text.encode("ascii")
     assert {each["shard"] for each in json.loads(text)["shards"]} >= set(snapshot.leases)
+
+
+# --- what the docs say about the JSON ---------------------------------------------------------------------
+
+PAGE = (Path(__file__).parent.parent / "docs" / "status.md").read_text()
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "number": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def documented(title: str) -> dict[str, str]:
+    """Key and type of each row of the table under this heading."""
+    section = PAGE.split(f"\n### {title}\n")[1].split("\n#")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|", section, re.M))
+
+
+def check(value: Any, kind: str) -> None:
+    """That a value is what the docs call `kind`, and has exactly their keys."""
+    if kind.startswith("list of "):
+        for each in value:
+            check(each, kind.removeprefix("list of "))
+    elif kind.startswith("object of "):
+        for each in value.values():
+            check(each, kind.removeprefix("object of "))
+    elif kind in ("fleet", "supervisor", "shard", "change"):
+        keys = documented(kind.capitalize())
+        assert list(value) == list(keys)
+        for key, its in keys.items():
+            check(value[key], its)
+    else:
+        assert any(KINDS[each](value) for each in kind.split(" or ")), (value, kind)
+
+
+@pytest.mark.parametrize("kind", [FleetView, SupervisorView, ShardView, Change])
+def test_the_docs_list_every_key_in_its_order(kind: type[Any]) -> None:
+    assert list(documented(kind.__name__.removesuffix("View"))) == [field.name for field in dataclasses.fields(kind)]
+
+
+@given(SNAPSHOTS)
+def test_the_json_is_what_the_docs_say_whatever_stands_in_the_store(snapshot: Snapshot) -> None:
+    whole = json.loads(as_json(view(snapshot, NOW)))
+    check(whole, "fleet")
+
+
+def test_the_docs_list_every_state() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE.split("\n## States\n")[1].split("\n## ")[0], re.M)) == set(STATES)
+
+
+def test_each_reason_of_the_docs_is_told_in_words() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", PAGE.split("\n## History\n")[1].split("\n## ")[0], re.M)
+    reasons = [reason for row in rows for reason in re.findall(r"`([\w-]+)`", row)]
+    assert len(reasons) == 13
+    assert [reason for reason in reasons if words(change_of(f"1 x 1800000000 {reason}")) == reason] == []
 
 
 # --- tables -----------------------------------------------------------------------------------------------

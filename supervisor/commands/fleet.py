@@ -41,7 +41,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     try:
         ms: int = duration(INTERVAL_MIN_MS, INTERVAL_MAX_MS)(text, Path())
     except ValueError as error:
-        raise click.BadParameter(f"{text!r}, {error}") from None
+        raise click.BadParameter(f"{text!r}, expected {error}") from None
     return ms / 1000
 
 

@@ -59,7 +59,7 @@ def _picture(fleet: FleetView, every: bool, failure: Failed | None = None) -> Gr
     from rich.console import Group
 
     if failure is None:
-        line = cell(f"{_time(fleet.at)}, Ctrl-C ends it", "dim")
+        line = cell(_time(fleet.at), "dim")
     else:
         since = f"not read since {_time(fleet.at)} ({age(unix_ms() - fleet.at)})"
         line = cell(f"{since}: {'; '.join(failure.sentences)}", "bold red")
