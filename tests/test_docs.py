@@ -1,0 +1,119 @@
+"""The pages for readers: what they show runs, what they link to is there, and what is made from code is up to date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from supervisor.config import load
+from supervisor.journal import EVENTS
+from supervisor.reference import reference
+from tests.engines import Engine
+from tests.stage import Stage
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+
+# Pages whose commands need a machine of their own, and the tests that follow them there.
+ELSEWHERE = {"docs/systemd.md": "tests/systemd/__main__.py"}
+# What lines begin with that other programs obey: the installation, which CI does, and the host's service manager.
+FOREIGN = ("python3 ", "systemctl ", "journalctl ")
+ASKING = ("status", "history", "health", "move", "pause", "resume", "forget", "drain")  # there has to be a fleet
+README_LINES_MAX = 200
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.S | re.M)
+
+
+def shown(page: str) -> list[str]:
+    """The blocks of a page as far as they can run here."""
+    ours = [
+        "".join(line for line in block.splitlines(keepends=True) if not line.startswith(FOREIGN))
+        for block in blocks(page, "sh")
+    ]
+    return [block for block in ours if block.strip()]
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    titles = re.findall(r"^#+ (.*)$", prose, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links(page: str) -> list[tuple[str, str]]:
+    """Path, as seen from the root, and anchor of each link that stays within the repository."""
+    found = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", PAGES[page])
+    folder = (ROOT / page).parent
+    return [
+        ((folder / path).resolve().relative_to(ROOT).as_posix() if path else page, anchor) for path, anchor in found
+    ]
+
+
+@pytest.mark.parametrize("page", [page for page in sorted(PAGES) if page not in ELSEWHERE and shown(page)])
+def test_every_command_shown_runs(page: str, tmp_path: Path, ministack: Engine) -> None:
+    """In order, in one folder. A table is one of a local engine."""
+    first = blocks("README.md", "ini")[0]
+    aws = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_EC2_METADATA_DISABLED": "true"}
+    with Stage(tmp_path, first, AWS_ENDPOINT_URL_DYNAMODB=ministack.endpoint_url, **aws) as stage:
+        for block in shown(page):
+            if not re.search(r"tenured run", block) and re.search(rf"tenured ({'|'.join(ASKING)})", block):
+                stage.fleet()
+            done = stage.run(block)
+            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+            assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("test", ELSEWHERE.values())
+def test_who_runs_the_commands_of_other_pages_is_there(test: str) -> None:
+    assert (ROOT / test).is_file()
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_every_link_leads_somewhere(page: str) -> None:
+    for path, anchor in links(page):
+        assert (ROOT / path).exists(), path
+        if anchor:
+            assert anchor in anchors(PAGES[path]), f"{path}#{anchor}"
+
+
+def test_every_page_is_named_in_the_readme_or_on_a_page_that_is() -> None:
+    reached = ["README.md"]
+    for page in reached:
+        reached += [path for path, _ in links(page) if path in PAGES and path not in reached]
+    assert set(PAGES) - set(reached) == set()
+
+
+def test_what_files_for_operators_refer_to_is_there() -> None:
+    for path in (ROOT / "etc").rglob("*.*"):
+        for page, anchor in re.findall(r"(docs/[\w-]+\.md)(?:#([\w-]+))?", path.read_text()):
+            assert page in PAGES, (path.name, page)
+            assert not anchor or anchor in anchors(PAGES[page]), (path.name, page, anchor)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_every_configuration_shown_is_valid(page: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a token")
+    for block in blocks(page, "ini"):
+        if not re.search(r"^\[(supervisor|stream:.*)\]$", block, re.M):
+            continue  # of systemd
+        whole = block if "[supervisor]" in block else f"[supervisor]\nstore = sqlite:///leases.db\n\n{block}"
+        (tmp_path / "tenured.ini").write_text(whole)
+        assert load(str(tmp_path / "tenured.ini"), {}).shards
+
+
+def test_the_reference_of_the_configuration_is_what_its_table_says() -> None:
+    page = PAGES["docs/configuration.md"]
+    assert page[page.index("## `[supervisor]`\n") :] == reference()
+
+
+def test_every_event_has_its_section_of_what_to_do() -> None:
+    titles = re.findall(r"^## (\S+\.\S+)$", PAGES["docs/troubleshooting.md"], re.M)
+    assert sorted(titles) == sorted(EVENTS)
+
+
+def test_the_readme_stays_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= README_LINES_MAX
