@@ -85,15 +85,27 @@ class Attempt:
         done(self)
 
 
-def dial(target: Target, context: Callable[[], ssl.SSLContext], timeout_ns: int) -> Opened:
-    """Connect within the timeout. Raises `Refused`."""
+def dial(
+    target: Target,
+    context: Callable[[], ssl.SSLContext],
+    timeout_ns: int,
+    reached: Callable[[socket.socket], object] | None = None,
+) -> Opened:
+    """Connect within the timeout. `reached` is called after TCP, after TLS if there is any, and after the upgrade.
+    Raises `Refused`."""
     deadline_ns = boottime_ns() + timeout_ns
     request = Request(target)
     sock = _connected(request.host, request.port, deadline_ns)
     try:
+        if reached:
+            reached(sock)
         if request.secure:
             sock = _secured(sock, context(), request.host, deadline_ns)
+            if reached:
+                reached(sock)
         rest = _upgraded(sock, request, deadline_ns)
+        if reached:
+            reached(sock)
         sock.setblocking(False)
     except BaseException:
         sock.close()

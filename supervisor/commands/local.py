@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from supervisor.config import Loaded
 
 HEALTH_TIMEOUT_S = 5.0
+WAIT_MAX_MS = 3_600_000
 
 
 @click.command(epilog="Example: tenured run -c /etc/tenured/tenured.ini")
@@ -45,17 +46,50 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
     return [f"[stream:{name}] writes its events to {log}, {advice}" for name in streams]
 
 
-@click.command(epilog="Example: tenured check -c ./tenured.ini")
+def _milliseconds(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    from supervisor.values import duration
+
+    try:
+        ms: int = duration(0, WAIT_MAX_MS)(text, Path())
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}, expected {error}") from None
+    return ms
+
+
+@click.command(epilog="Example: tenured check -c ./tenured.ini --connect trades/7")
 @file_option
-def check(source: str) -> int:
-    """Check the configuration and say what it means; nothing is started, nothing is contacted."""
+@click.option("--connect", "shard", metavar="SHARD", help="Also make one real connection of this shard.")
+@click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which of its connections.")
+@click.option(
+    "--wait",
+    "wait_ms",
+    default="10s",
+    show_default=True,
+    callback=_milliseconds,
+    metavar="DURATION",
+    help="How long to wait for a first message.",
+)
+@click.option("--checkpoint", metavar="TOKEN", help="What ${checkpoint} becomes; without it that of a new shard.")
+def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpoint: str | None) -> int:
+    """Check the configuration and say what it means; nothing is started, nothing is contacted.
+
+    With --connect it makes one connection as a child would, says which steps it reached, shows the first message and
+    closes it again. No lease is taken and nothing is stored, but the far end sees a real connection: one that allows a
+    single connection may close the live one. Exit code 0: it was made, even if no message came. 1: it failed.
+    """
     from supervisor.summary import summary
 
+    if shard is None and (connection or checkpoint is not None):
+        raise click.UsageError("--connection and --checkpoint say how to connect: add --connect SHARD.")
     loaded = loaded_from(source)
-    for line in summary(loaded.settings):
-        click.echo(line)
     for warning in loaded.warnings:
         print(f"tenured: warning: {warning}", file=sys.stderr)
+    if shard is not None:
+        from supervisor.commands.connecting import connect
+
+        return connect(loaded.settings, shard, connection, wait_ms, checkpoint, os.environ)
+    for line in summary(loaded.settings):
+        click.echo(line)
     return exits.OK
 
 

@@ -1,0 +1,78 @@
+"""`check --connect`: one real connection of a shard, made by a process that is set up like a child of the daemon.
+
+It does not touch the store, needs no lease and stores nothing. What holds: it ends in time, also when a handler hangs;
+the process gets the environment and the task of a child, under epoch 0.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+
+import click
+
+from supervisor import exits
+from supervisor.commands.means import Failed
+from supervisor.model import Start
+from supervisor.server import described, scrubbed
+from supervisor.settings import Settings
+from supervisor.tasks import task_for
+from supervisor.values import nearest
+from workers.wire import in_memory
+
+_LEAVE_MS = 5000  # to start an interpreter, and to take leave of the far end
+
+
+def connect(
+    settings: Settings, shard: str, connection: int, wait_ms: int, checkpoint: str | None, environ: Mapping[str, str]
+) -> int:
+    """Print each step that was reached; the exit code."""
+    if sys.platform != "linux":
+        raise Failed(exits.LIMITS, f"--connect needs Linux, this is {sys.platform}")
+    stream = settings.shards.get(shard)
+    if stream is None:
+        near = nearest(shard, settings.shards)
+        hint = f"did you mean {near}?" if near else f"expected for example {next(iter(settings.shards))}"
+        raise Failed(exits.NO, f"there is no shard {shard} in {settings.source}, {hint}")
+    count = len(stream.spec.url) or 1
+    if connection >= count:
+        raise Failed(exits.NO, f"{shard} has no connection {connection}, the last one is {count - 1}")
+    start = Start(shard, 0, 0, checkpoint)
+    task = task_for(settings, stream, start, "check", socket.gethostname(), environ)
+    limit_ms = settings.start_timeout_ms + stream.spec.connect_timeout_ms + wait_ms + _LEAVE_MS
+    return _watched(task.packed(), connection, wait_ms, limit_ms / 1000, environ)
+
+
+def _watched(task: bytes, connection: int, wait_ms: int, limit_s: float, environ: Mapping[str, str]) -> int:
+    fd = in_memory(task, "tenured-request")
+    command = [sys.executable, "-P", "-B", "-m", "workers.glimpse"]  # -B: nothing is written, not even compiled code
+    numbers = {"--parent": os.getpid(), "--task": fd, "--connection": connection, "--wait-ms": wait_ms}
+    for name, number in numbers.items():
+        command += [name, str(number)]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=scrubbed(environ), pass_fds=(fd,)
+        )
+    finally:
+        os.close(fd)
+    timer = threading.Timer(limit_s, process.kill)
+    timer.start()
+    try:
+        assert process.stdout is not None  # it is a pipe
+        for line in process.stdout:
+            click.echo(line.decode(), nl=False)
+        code = process.wait()
+        late = not timer.is_alive()
+    finally:
+        timer.cancel()
+        process.kill()
+        process.wait()
+    if late:
+        raise Failed(exits.NO, f"it did not end within {limit_s:g} s and was killed: the handler hangs")
+    if code < 0:
+        raise Failed(exits.NO, f"its process {described(code)}: the handler crashes")
+    return code
