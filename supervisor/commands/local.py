@@ -71,7 +71,7 @@ def _milliseconds(_context: click.Context, _option: click.Parameter, text: str) 
 )
 @click.option("--checkpoint", metavar="TOKEN", help="What ${checkpoint} becomes; without it that of a new shard.")
 def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpoint: str | None) -> int:
-    """Check the configuration and say what it means; nothing is started, nothing is contacted.
+    """Check the configuration and say what it means; no handler is imported, nothing started, nothing contacted.
 
     With --connect it makes one connection as a child would, says which steps it reached, shows the first message and
     closes it again. No lease is taken and nothing is stored, but the far end sees a real connection: one that allows a
