@@ -122,6 +122,7 @@ KEYS: tuple[Key, ...] = (
         "A child stops delivering this long before its lease ends: it covers clocks whose rates differ, and the kill.",
         derived="a tenth of lease_duration, at least 250ms",
         example="1s",
+        reload="in force for each shard from its next claim on",
     ),
     Key(
         SUPERVISOR,
@@ -336,14 +337,14 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "reconnect_min",
         values.duration(10, HOUR),
-        "Reconnects wait a random time that grows from this ...",
+        "Reconnects wait a random time that grows from this to reconnect_max.",
         default=duration_text(_SPEC.reconnect_min_ms),
     ),
     Key(
         STREAM,
         "reconnect_max",
         values.duration(10, HOUR),
-        "... to at most this; after a refusal such as 401 or 404 they wait this long and up to a tenth more.",
+        "The longest of these waits; after a refusal such as 401 or 404 always this long and up to a tenth more.",
         default=duration_text(_SPEC.reconnect_max_ms),
     ),
     Key(
