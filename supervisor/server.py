@@ -201,12 +201,9 @@ class Server:
 
 
 def _spawned(seat: Seat, link_fd: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "workers.forkserver"]
-    numbers = {"--parent": os.getpid(), "--link": link_fd, "--board": seat.board_fd}
-    for name, number in numbers.items():
-        command += [name, str(number)]
+    command = [sys.executable, "-P", "-m", "workers.tied", str(os.getpid()), "forkserver"]
     return subprocess.Popen(
-        [*command, "--run", seat.run],
+        [*command, "--link", str(link_fd), "--board", str(seat.board_fd), "--run", seat.run],
         stdin=seat.lock_fd,
         env=scrubbed(seat.environment),
         pass_fds=(link_fd, seat.board_fd),

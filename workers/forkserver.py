@@ -1,6 +1,6 @@
 """The fork server: one single-threaded process that imports everything once and forks a child per start request.
 
-    python -P -m workers.forkserver --parent PID --link FD --board FD --run MODULE:FUNCTION
+    python -P -m workers.tied PARENT_PID forkserver --link FD --board FD --run MODULE:FUNCTION
 
 What holds: it dies with the parent (by the kernel's hand) and when the parent closes the link; its children die with
 it; a pidfd is opened for each child before anything can reap it; when a child dies its whole process group is killed
@@ -26,7 +26,7 @@ from functools import partial
 from workers import environment, log, signals
 from workers.board import Board
 from workers.child import Birth, Inheritance, Run, live, oom_score_of_a_child
-from workers.kernel import KillTimer, die_with_parent
+from workers.kernel import KillTimer
 from workers.means import Means
 from workers.preload import preload
 from workers.spec import Scope, read_scope
@@ -181,7 +181,7 @@ def _named(reference: str) -> tuple[PrepareStream, Callable[[], None] | None]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="workers.forkserver", description="Started by tenured only.")
-    for name in ("--parent", "--link", "--board"):
+    for name in ("--link", "--board"):
         parser.add_argument(name, type=int, required=True)
     parser.add_argument("--run", required=True)
     return parser.parse_args()
@@ -193,9 +193,6 @@ def main() -> int:
     wake.setblocking(False)
     wake_end.setblocking(False)
     signals.hold(wake_end.fileno())
-    die_with_parent()
-    if os.getppid() != arguments.parent:  # it died before the line above could notice
-        return 1
     set_title("tenured: fork server")
     link = socket.socket(fileno=arguments.link)
     for fd in (arguments.link, arguments.board):
@@ -229,7 +226,3 @@ def main() -> int:
         send(link, Ready())
         ForkServer(link, wake, wake_end, inherited, partial(prepare, means)).serve()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """One real connection of a shard, made as a child would make it, looked at until its first message, and closed.
 
-    python -P -m workers.glimpse --parent PID --task FD --connection N --wait-ms N
+    python -P -m workers.tied PARENT_PID glimpse --task FD --connection N --wait-ms N
 
 What holds: url, headers, subscriptions, TLS, timeouts and a handler's `target` are those of a child, made by the same
 code; each step that was reached is a line on stdout, and what failed is one sentence on stderr. No line holds a path,
@@ -24,12 +24,13 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from workers import environment, outgoing, tls
 from workers.dial import Attempt, Opened, dial
 from workers.frames import Message
 from workers.handler import BadHandler, Handler, Shard, load
-from workers.kernel import boottime_ns, die_with_parent
+from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
 from workers.session import Refusal
 from workers.spec import Scope, Task, read_environment, read_scope, read_task
@@ -198,33 +199,25 @@ def _task(fd: int) -> Task:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="workers.glimpse", description="Started by tenured only.")
-    for name in ("--parent", "--task", "--connection", "--wait-ms"):
+    for name in ("--task", "--connection", "--wait-ms"):
         parser.add_argument(name, type=int, required=True)
     return parser.parse_args()
 
 
-def main() -> int:
+def main() -> NoReturn:
     arguments = _arguments()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command line says that it was interrupted
-    die_with_parent()
-    if os.getppid() != arguments.parent:  # it died before the line above could notice
-        return FAILED
     lines_fd = os.dup(1)
     os.dup2(2, 1)  # for what a handler prints
 
     def say(step: str, text: str) -> None:
         os.write(lines_fd, f"{step:<11} {text}\n".encode(errors="backslashreplace"))
 
+    code = CONNECTED
     try:
         Glimpse(_task(arguments.task), arguments.connection, say).run(arguments.wait_ms * _MS)
     except Exception as error:
         code, sentence = fault(error)
         print(f"tenured: {sentence}", file=sys.stderr)
-        return code
-    return CONNECTED
-
-
-if __name__ == "__main__":
-    status = main()
     sys.stdout.flush()
-    os._exit(status)  # a handler's threads have nothing to finish here
+    os._exit(code)  # a handler's threads have nothing to finish here

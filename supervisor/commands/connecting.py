@@ -49,9 +49,9 @@ def connect(
 
 def _watched(task: bytes, connection: int, wait_ms: int, limit_s: float, environ: Mapping[str, str]) -> int:
     fd = in_memory(task, "tenured-request")
-    command = [sys.executable, "-P", "-B", "-m", "workers.glimpse"]  # -B: nothing is written, not even compiled code
-    numbers = {"--parent": os.getpid(), "--task": fd, "--connection": connection, "--wait-ms": wait_ms}
-    for name, number in numbers.items():
+    # -B: nothing is written, not even compiled code
+    command = [sys.executable, "-P", "-B", "-m", "workers.tied", str(os.getpid()), "glimpse"]
+    for name, number in {"--task": fd, "--connection": connection, "--wait-ms": wait_ms}.items():
         command += [name, str(number)]
     try:
         process = subprocess.Popen(

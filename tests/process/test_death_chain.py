@@ -49,12 +49,19 @@ class Parent:
 
 
 @contextmanager
-def parent(folder: Path, roles: dict[str, str], lease_s: float = 60, prefix: tuple[str, ...] = ()) -> Iterator[Parent]:
+def parent(
+    folder: Path,
+    roles: dict[str, str],
+    lease_s: float = 60,
+    prefix: tuple[str, ...] = (),
+    python_path: tuple[str, ...] = (),
+) -> Iterator[Parent]:
     said = folder / "said"
     command = [*prefix, sys.executable, "-m", "tests.process.parent", str(folder / "state"), str(lease_s)]
     command += [f"{shard}={role}" for shard, role in roles.items()]
     with open(said, "wb") as out:
-        process = subprocess.Popen(command, stdout=out, cwd=ROOT, env=dict(os.environ) | {"PYTHONPATH": str(ROOT)})
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join([*python_path, str(ROOT)])}
+        process = subprocess.Popen(command, stdout=out, cwd=ROOT, env=environment)
     try:
         yield Parent(process, said)
     finally:
@@ -71,6 +78,22 @@ def test_everything_is_gone_within_a_second_of_a_kill_of_the_supervisor(tmp_path
         killed = time.monotonic()
         until(lambda: all(dead(pid) for pid in everybody), 5)
         assert time.monotonic() - killed < 1
+
+
+def test_a_fork_server_that_is_stopped_in_its_first_imports_dies_with_the_supervisor(tmp_path: Path) -> None:
+    slow = tmp_path / "setproctitle"  # stands for any module that the fork server imports first
+    slow.mkdir()
+    (slow / "__init__.py").touch()
+    mark = tmp_path / "mark"
+    code = f"import os, time\nwith open('{mark}', 'w') as file: file.write(str(os.getpid()))\ntime.sleep(60)\n"
+    (slow / "_setproctitle.py").write_text(code)
+    with parent(tmp_path, {}, python_path=(str(tmp_path),)) as supervisor:
+        server = int(until(lambda: mark.exists() and mark.read_text(), 20))
+        os.kill(server, signal.SIGSTOP)
+        supervisor.process.kill()
+        until(lambda: dead(server), 2)
+        lock = until(lambda: attempt(tmp_path / "state"), 2)
+        lock.close()
 
 
 def test_the_lock_is_free_when_the_last_child_is_dead_and_not_before(tmp_path: Path) -> None:

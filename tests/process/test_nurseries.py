@@ -25,7 +25,7 @@ def servers() -> list[int]:
             command = " ".join(process.cmdline())
         except psutil.NoSuchProcess:
             continue
-        if "workers.forkserver" in command or command.startswith("tenured: fork server"):
+        if "workers.tied" in command or command.startswith("tenured: fork server"):
             found.append(process.pid)
     return found
 
