@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
+from supervisor.exposition import CONTENT_TYPE as METRICS
 from supervisor.latest import Latest
 from supervisor.page.document import Document
 from supervisor.stores.interface import Unavailable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
 NO_CONTENT = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
