@@ -18,8 +18,8 @@ PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT /
 
 # Pages whose commands need a machine of their own, and the tests that follow them there.
 ELSEWHERE = {"docs/systemd.md": "tests/systemd/__main__.py"}
-# What lines begin with that other programs obey: the installation, which CI does, and the host's service manager.
-FOREIGN = ("python3 ", "systemctl ", "journalctl ")
+# What lines begin with that other programs obey: the installation, which CI does, the service manager, the cloud.
+FOREIGN = ("python3 ", "systemctl ", "journalctl ", "docker ", "aws ")
 ASKING = ("status", "history", "health", "move", "pause", "resume", "forget", "drain")  # there has to be a fleet
 README_LINES_MAX = 200
 
