@@ -133,7 +133,9 @@ class SqliteStore:
             status = os.stat(self._path)
         except FileNotFoundError:
             self._drop()
-            raise Unfit(f"{self._path} does not exist; `tenured init` creates it") from None
+            raise Unfit(
+                f"{self._path} does not exist; `tenured init` creates it, and so does `tenured run` at its start"
+            ) from None
         if self._connection is None or self._file != (status.st_dev, status.st_ino):
             self._drop()
             self._connection = sqlfile.connect(self._path, deadline)

@@ -167,7 +167,7 @@ def test_a_file_that_was_replaced_under_us_is_opened_anew(store: Store, owned: L
     path.rename(path.with_suffix(".old"))
     outcome = store.apply(renew(owned), TIMEOUT_S)
     assert isinstance(outcome, Unknown)
-    assert outcome.cause == f"{path} does not exist; `tenured init` creates it"
+    assert outcome.cause == f"{path} does not exist; `tenured init` creates it, and so does `tenured run` at its start"
     with pytest.raises(Unavailable, match="does not exist; `tenured init` creates it"):
         store.snapshot(TIMEOUT_S)
     other = open_store(url, path, TIMEOUT_S)
