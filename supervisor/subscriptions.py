@@ -7,6 +7,7 @@ repeats a value.
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -51,16 +52,16 @@ def _place(
     credentials: str,
 ) -> str:
     """The position as one can find it in the text as it is written, where placeholders stand for their values."""
-    begin = 0
-    after = ""
-    for count, part in enumerate(template.parts, start=1):
-        end = len(Template(template.parts[:count]).expand(variables, environ, base, credentials, json=True))
-        if position < end or count == len(template.parts):
-            if not isinstance(part, str):
-                return f"in what {part} becomes; a text needs quotes around it"
-            return f"at character {position - begin + 1}" + (f" after {after}" if after else "")
-        begin, after = end, "" if isinstance(part, str) else str(part)
-    return "at its end"
+    parts = template.parts
+    begins = [
+        len(Template(parts[:count]).expand(variables, environ, base, credentials, json=True))
+        for count in range(len(parts))
+    ]
+    number = bisect.bisect_right(begins, position) - 1
+    if not isinstance(parts[number], str):
+        return f"in what {parts[number]} becomes; a text needs quotes around it"
+    after = f" after {parts[number - 1]}" if number else ""
+    return f"at character {position - begins[number] + 1}{after}"
 
 
 def _lower(text: str) -> str:
