@@ -20,6 +20,7 @@ from tests.wait import until
 
 NEEDED = ("debootstrap", "systemd-nspawn", "nsenter", "unshare", "mount", "setpriv")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+REBOOTED = 133  # how systemd-nspawn ends when its machine wants to be started again
 BOOT_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 180.0
 
@@ -86,11 +87,14 @@ class Machine:
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only"),
             *("--machine=tenured-test", f"--directory={self._folder}/all"),
         ]
-        mount = f"mount -t overlay overlay -o {_layers(self._image.rootfs, self._folder)} {self._folder}/all"
+        overlay = f"mount -t overlay overlay -o {_layers(self._image.rootfs, self._folder)} {self._folder}/all"
+        # At a reboot it removes what it keeps in /run, gives up where that is on a disk, and leaves the rest to us.
+        again = f"code={REBOOTED}; while [ $code = {REBOOTED} ]; do code=0; {' '.join(nspawn)} || code=$?; done"
+        script = f"{overlay}\nmount -t tmpfs tmpfs /run\n{again}"
         isolate = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"]
         with self._console.open("wb") as console:
             self._outside = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *isolate, "sh", "-euc", f"{mount}\nexec {' '.join(nspawn)}"],
+                ["setpriv", "--pdeathsig", "KILL", *isolate, "sh", "-euc", script],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -107,6 +111,10 @@ class Machine:
         self._outside.wait()
         until(lambda: not psutil.pid_exists(self._init), 10)
         shutil.rmtree(self._folder)
+
+    @property
+    def name(self) -> str:
+        return self._folder.name
 
     @property
     def _console(self) -> Path:
@@ -157,6 +165,11 @@ class Machine:
     def shows(self, name: str, unit: str = "tenured") -> str:
         """A property of a unit."""
         return self.run(f"systemctl show --property={name} --value {unit}")
+
+    def pids(self, unit: str) -> list[int]:
+        """The processes of a unit, as they are called outside."""
+        below = [child.pid for child in psutil.Process(self._init).children(recursive=True)]
+        return [pid for pid in below if f"/{unit}.service\n" in Path(f"/proc/{pid}/cgroup").read_text()]
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         file = self.root / path.lstrip("/")

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tests.systemd.memory import memory_bound
 from tests.systemd.service import LABEL, LEASE_S, SHARDS, Service, configuration, seconds_since
 from tests.wait import until
 from workers.kernel import boottime_ns
 
 KILL_MAX_S = 4.0
 OUTAGE_S = 30.0
-MEMORY_MAX = "500M"
+MEMORY_MAX_BYTES = 500 * 2**20
 EATER = "s/2"
 AWAY_STORE = "dynamodb://leases?region=eu-west-1&endpoint_url=http://127.0.0.1:9"
 
@@ -38,7 +39,7 @@ def starts(service: Service) -> str:
     assert service.newest(SHARDS[0]).supervisor == LABEL
     modes = service.machine.run("stat -c '%a %U' /var/lib/tenured /run/tenured /etc/tenured")
     assert modes.splitlines() == ["700 tenured", "700 tenured", "750 root"]
-    until(lambda: service.machine.attempt("tenured status").returncode == 0, 10)
+    until(lambda: service.answers("status") == 0, 10)
     return f"active after {active_s:.1f} s, streams after {seconds_since(start_ns, streaming_ns):.1f} s"
 
 
@@ -69,22 +70,14 @@ def survives_kill(service: Service) -> str:
 
 def loses_one_child_to_memory(service: Service) -> str:
     """a child that eats the memory of the service is the one that the kernel takes; nothing else restarts"""
-    machine = service.machine
-    machine.run(f"systemctl set-property --runtime tenured MemoryMax={MEMORY_MAX}")
     main, children, start_ns = service.pid, service.child_pids(), boottime_ns()
-    machine.write("/etc/tenured/eat", f"{EATER} {service.newest(EATER).epoch}")
-    restarted_ns = service.wait_streaming([EATER], since_ns=start_ns)
-    machine.run("systemctl set-property --runtime tenured MemoryMax=infinity")
+    with memory_bound(service.machine, "tenured", MEMORY_MAX_BYTES) as kills:
+        service.machine.write("/etc/tenured/eat", f"{EATER} {service.newest(EATER).epoch}")
+        restarted_ns = service.wait_streaming([EATER], since_ns=start_ns)
+        assert kills() == 1
     now = service.child_pids()
     assert (service.pid, [shard for shard in SHARDS if now[shard] != children[shard]]) == (main, [EATER])
-    assert int(re.findall(r"^oom_kill (\d+)$", _memory_events(service), re.MULTILINE)[0]) == 1
     return f"its shard alone streams again, after {seconds_since(start_ns, restarted_ns):.1f} s"
-
-
-def _memory_events(service: Service) -> str:
-    group = service.machine.shows("ControlGroup")
-    unified, legacy = f"/sys/fs/cgroup{group}/memory.events", f"/sys/fs/cgroup/memory{group}/memory.oom_control"
-    return service.machine.run(f"cat {unified} 2>/dev/null || cat {legacy}")
 
 
 def survives_hang(service: Service) -> str:
@@ -154,7 +147,7 @@ def starts_again(service: Service) -> str:
 def stays_drained(service: Service) -> str:
     """after `tenured drain` it is not started again (it is stopped afterwards)"""
     start_ns = boottime_ns()
-    service.machine.run("tenured drain")
+    assert service.answers("drain") == 0
     until(lambda: _end(service) == ("inactive", "0"), 15)
     return f"{seconds_since(start_ns):.1f} s"
 
@@ -181,8 +174,8 @@ def outlasts_the_outage(service: Service) -> str:
     entered_us = int(machine.shows("ActiveEnterTimestampMonotonic", "away"))
     until(lambda: _monotonic_us(service) - entered_us > OUTAGE_S * 1e6, OUTAGE_S + 5, 0.2)
     assert (machine.shows("ActiveState", "away"), machine.shows("NRestarts", "away")) == ("active", "0")
-    machine.run("tenured health -c /etc/tenured/away.ini")
-    assert machine.attempt("tenured health --ready -c /etc/tenured/away.ini").returncode == 1
+    asked = [service.answers(f"health {option} -c /etc/tenured/away.ini") for option in ("", "--ready")]
+    assert asked == [0, 1]
     return f"active for {(_monotonic_us(service) - entered_us) / 1e6:.0f} s, no restart"
 
 

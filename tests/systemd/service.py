@@ -58,6 +58,7 @@ DROP_IN = """\
 [Service]
 LoadCredential=label:/etc/tenured/label
 """
+CREDENTIALS = {"CREDENTIALS_DIRECTORY": "/etc/tenured"}
 LABEL = "of-a-credential"  # what the feed has to hear, as the name of the supervisor
 
 
@@ -111,7 +112,11 @@ class Service:
         """The page's second block, except for `tenured status`, which may come before every shard is held."""
         check, enable, status = self._start_block.splitlines()
         assert status == "tenured status"
-        self.machine.run(f"{check}\n{enable}", CREDENTIALS_DIRECTORY="/etc/tenured")
+        self.machine.run(f"{check}\n{enable}", **CREDENTIALS)
+
+    def answers(self, arguments: str) -> int:
+        """The exit code of a command, with the credentials that a command outside of the service does not get."""
+        return self.machine.attempt(f"tenured {arguments}", **CREDENTIALS).returncode
 
     # --- what can be seen ---------------------------------------------------------------------------------
 
