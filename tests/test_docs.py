@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor import relations
 from supervisor.config import load
 from supervisor.journal import EVENTS
 from supervisor.reference import reference
@@ -108,6 +109,14 @@ def test_every_configuration_shown_is_valid(page: str, tmp_path: Path) -> None:
 def test_the_reference_of_the_configuration_is_what_its_table_says() -> None:
     page = PAGES["docs/configuration.md"]
     assert page[page.index("## `[supervisor]`\n") :] == reference()
+
+
+@pytest.mark.parametrize(("lease", "outage"), [(10, 4), (30, 15)])
+def test_how_long_an_outage_may_last_is_what_the_defaults_give(lease: int, outage: int) -> None:
+    renew_ms = relations.renew_interval_ms(lease * 1000)
+    used_ms = relations.margin_ms(lease * 1000) + renew_ms + relations.call_timeout_ms(renew_ms)
+    assert round(lease - used_ms / 1000) == outage
+    assert f"{outage} s with " in PAGES["docs/operations.md"]
 
 
 def test_every_event_has_its_section_of_what_to_do() -> None:
