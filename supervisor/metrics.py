@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import islice, product
 from typing import assert_never
 
@@ -106,9 +106,10 @@ class Metrics:
                 self._count("tenured_children_exited_total")
                 if report is not None:
                     self._tallies[shard] = self._tallies.get(shard, Tally()).plus(report)
-            case model.Reconfigured():
+            case model.Reconfigured(rules):
                 self._accepted, self._accepted_unix_ms = True, unix_ms()
                 self._count("tenured_config_reloads_total", "applied")
+                self._forget_all_but(rules.shards.keys() | self._reports.keys())
             case model.ReloadRejected():
                 self._accepted = False
                 self._count("tenured_config_reloads_total", "rejected")
@@ -130,6 +131,11 @@ class Metrics:
                 self._count("tenured_lease_failures_total", _FAILURES[event])
             case _:
                 pass
+
+    def _forget_all_but(self, shards: Set[str]) -> None:
+        """What is neither configured nor running any more has no numbers, so that these are bounded."""
+        self._tallies = {shard: tally for shard, tally in self._tallies.items() if shard in shards}
+        self._restarts = {shard: count for shard, count in self._restarts.items() if shard in shards}
 
     def _count(self, name: str, *labels: str) -> None:
         """One more. What is on no list of a label counts as `other`, so that texts never become series."""

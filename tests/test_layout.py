@@ -33,6 +33,7 @@ PURE = (
         "balance",
     ),
     *("drain", "restart", "settings", "relations", "status", "exits", "values", "keys", "digest", "example", "summary"),
+    *("families", "gauges", "exposition"),
     *("changes", "selection", "telling"),
 )
 IMPURE = {

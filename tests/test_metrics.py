@@ -166,6 +166,18 @@ def test_a_shard_that_is_given_up_disappears_and_goes_on_where_it_was_when_it_co
     assert bench.value(MESSAGES, shard="s/0") == 5
 
 
+def test_a_shard_that_left_the_configuration_is_forgotten_once_its_child_is_gone() -> None:
+    bench = Bench(state(mine("s/0")))
+    metrics, without = bench.metrics, replace(RULES, shards={})
+    metrics.heard(model.Exited("s/0", 8, report(1, epoch=8, messages=5)))
+    metrics.reported({"s/0": report(1, epoch=9, messages=1)})
+    metrics.heard(model.Reconfigured(without))
+    assert bench.value(MESSAGES, shard="s/0") == 6
+    metrics.reported({})
+    metrics.heard(model.Reconfigured(without))
+    assert bench.value(MESSAGES, shard="s/0") == 0
+
+
 def test_restarts_are_told_by_shard_and_claims_of_others_are_none() -> None:
     bench = Bench(state(mine("s/0")))
     for reason in ("expired", "restart", "restart"):
