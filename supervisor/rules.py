@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.digest import digest_of
 from supervisor.model import MS, Rules, ShardRule
 from supervisor.place import Place
 from supervisor.settings import Settings, Stream, restart_needed
@@ -38,7 +39,8 @@ def rules_of(settings: Settings, place: Place, version: str) -> Rules:
 
 def with_what_stays(old: Settings, new: Settings) -> Settings:
     """The new settings, but for what only a restart can change."""
-    return replace(new, **{name: getattr(old, name) for name in restart_needed(old, new)})
+    kept = replace(new, **{name: getattr(old, name) for name in restart_needed(old, new)})
+    return replace(kept, digest=digest_of(kept))
 
 
 def outdated(old: Settings, new: Settings) -> frozenset[str]:
