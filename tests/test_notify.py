@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor.notify import Notifier, watchdog_s
+from tests.ear import Ear
 
 SECOND_NS = 1_000_000_000
 
 
-class Ear:
-    """The socket on which a service manager listens."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self.socket.bind("\0" + address[1:] if address.startswith("@") else address)
-
-    def heard(self) -> list[str]:
-        messages = []
-        while True:
-            try:
-                messages.append(self.socket.recv(4096).decode())
-            except BlockingIOError:
-                return messages
-
-
 @pytest.fixture(params=["path", "abstract"])
 def ear(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ear]:
-    made = Ear(str(tmp_path / "notify") if request.param == "path" else f"@tenured-test-{secrets.token_hex(8)}")
-    yield made
-    made.socket.close()
+    with Ear(str(tmp_path / "notify") if request.param == "path" else "") as made:
+        yield made
 
 
 def notifier(ear: Ear, **more: str) -> Notifier:
