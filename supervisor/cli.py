@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from supervisor import exits
-from supervisor.commands import drain, fleet, local, starters
+from supervisor.commands import drain, fleet, local, starters, wishes
 from supervisor.commands.means import Failed, say
 
 
@@ -87,6 +87,7 @@ def commands() -> None:
 for command in (
     *(local.run, local.check, local.health, drain.drain),
     *(fleet.init, fleet.status, fleet.history),
+    *(wishes.move, wishes.pause, wishes.resume, wishes.forget),
     *(starters.example, starters.demo),
 ):
     commands.add_command(command)

@@ -183,10 +183,12 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """Nobody can tell whether the write was applied. `cause` is one short phrase for logs, without secrets.
-    `unsent` says that it certainly was not (refused connection, dropped from a queue)."""
+    `unsent` says that it certainly was not (refused connection, dropped from a queue), `denied` that the store does not
+    permit us such a write."""
 
     cause: str
     unsent: bool = False
+    denied: bool = False
 
 
 Outcome = Applied | Refused | Unknown

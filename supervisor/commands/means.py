@@ -77,11 +77,13 @@ def store_of(source: str, store_url: str | None) -> tuple[Store, Loaded | None]:
 
 def asked(store: Store, question: Callable[[], Any]) -> Any:
     """The store's answer, or its failure as ours."""
-    from supervisor.stores.interface import Unavailable, Unfit
+    from supervisor.stores.interface import Denied, Unavailable, Unfit
 
     try:
         return question()
     except Unfit as error:
         raise Failed(exits.STORE, str(error)) from None
+    except Denied as error:
+        raise Failed(exits.NOT_PERMITTED, f"store {store.url}: {error}") from None
     except Unavailable as error:
         raise Failed(exits.STORE, f"store {store.url} cannot be used: {error}") from None

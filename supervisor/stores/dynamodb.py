@@ -75,7 +75,7 @@ class DynamoStore:
             while not self._active(deadline):
                 time.sleep(_ACTIVE_POLL_S)
         except Failed as failure:
-            raise Unavailable(failure.cause) from None
+            raise failure.unavailable from None
         return f"{self._where} was created" if made else f"{self._where} exists already"
 
     def inspect(self, timeout_s: float) -> None:
@@ -84,7 +84,7 @@ class DynamoStore:
         except Failed as failure:
             if failure.code == MISSING_TABLE:
                 raise Unfit(f"{self._where} does not exist; `tenured init` creates it") from None
-            raise Unavailable(failure.cause) from None
+            raise failure.unavailable from None
 
     def prove(self, member: Member, timeout_s: float) -> None:
         try:
@@ -94,7 +94,7 @@ class DynamoStore:
             self.batch = _BATCH if self._batches_are_safe(member) else 1
             self._put(member)
         except Failed as failure:
-            raise Unavailable(failure.cause) from None
+            raise failure.unavailable from None
 
     def apply(self, write: Write, timeout_s: float) -> Outcome:
         lane: Lane = "renewals" if isinstance(write, Renew) else "others"
@@ -126,14 +126,14 @@ class DynamoStore:
         try:
             item = self._table.get(shard)
         except Failed as failure:
-            raise Unavailable(failure.cause) from None
+            raise failure.unavailable from None
         return None if item is None else lease_from(item)
 
     def snapshot(self, timeout_s: float, full: bool = False) -> Snapshot:
         try:
             items = self._table.scan(None if full else FOR_DECISIONS, time.monotonic() + timeout_s)
         except Failed as failure:
-            raise Unavailable(failure.cause) from None
+            raise failure.unavailable from None
         return snapshot_from(items)
 
     def close(self) -> None:

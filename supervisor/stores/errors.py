@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore import exceptions
 
+from supervisor.stores.interface import Denied, Unavailable
 from supervisor.writes import Unknown
 
 REFUSED = ("ConditionalCheckFailedException", "ConditionalCheckFailed")  # of a call, of a statement in a batch
@@ -63,8 +64,17 @@ class Failed(Exception):
         return self.code in REFUSED
 
     @property
+    def denied(self) -> bool:
+        return self.code in _DENIED
+
+    @property
     def unknown(self) -> Unknown:
-        return Unknown(self.cause, self.unsent)
+        return Unknown(self.cause, self.unsent, self.denied)
+
+    @property
+    def unavailable(self) -> Unavailable:
+        """The same, of a read."""
+        return (Denied if self.denied else Unavailable)(self.cause)
 
 
 def failed(error: Exception, operation: str) -> Failed:

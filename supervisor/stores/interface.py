@@ -19,6 +19,10 @@ class Unavailable(Exception):
     """A read failed or was incomplete. The text is one short phrase without secrets."""
 
 
+class Denied(Unavailable):
+    """The store does not permit us this."""
+
+
 class Locked(Unavailable):
     """The store is there, and somebody else has all of it for now."""
 

@@ -111,7 +111,8 @@ class SqliteStore:
         except _FAILURES as error:
             # Until the commit began nothing can have been applied, and a commit that found the file busy did nothing.
             unsent = not committing or sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY
-            return [Unknown(_cause(error), unsent) for _ in writes]
+            denied = sqlfile.primary_code(error) == sqlite3.SQLITE_READONLY
+            return [Unknown(_cause(error), unsent, denied) for _ in writes]
         return outcomes
 
     @contextmanager

@@ -1,0 +1,143 @@
+"""Commands that change who runs what: move, pause, resume, forget. Conditional writes in the store, from anywhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from supervisor import exits
+from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, store_of, store_option
+
+if TYPE_CHECKING:
+    from supervisor.orders import Order, Sight
+    from supervisor.stores.interface import Store
+
+TIMEOUT_S = 60.0
+
+
+def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What the four have in common."""
+    for option in (
+        click.argument("patterns", nargs=-1, required=True, metavar="SHARD..."),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=click.FloatRange(min=0),
+            default=TIMEOUT_S,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait for the effect. What was wished stays wished after that.",
+        ),
+        click.option("--no-wait", is_flag=True, help="End as soon as the store has it."),
+        store_option,
+        file_option,
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(epilog="Example: tenured move 'trades/*' --to host-b -c /etc/tenured/tenured.ini")
+@_wish
+@click.option("--to", default="", metavar="HOST-OR-ID", help="Who shall have it; by default anybody but its owner.")
+def move(to: str, **options: Any) -> int:
+    """Move shards to another supervisor: the owner stops each gracefully, then the other one starts it.
+
+    SHARD is a name or a pattern, as 'trades/*'. An owner that cannot hand a shard over takes the wish back.
+
+    Exit code 0: all have moved. 1: some have not, and why. 69: the store cannot be used. 77: not permitted.
+    """
+    from supervisor.orders import Order
+
+    return _carry_out(Order("move", to=to), **options)
+
+
+@click.command(epilog="Example: tenured pause trades/7 -c /etc/tenured/tenured.ini")
+@_wish
+@click.option("--force", is_flag=True, help="Take it from an owner that does not heed: its child is killed.")
+def pause(force: bool, **options: Any) -> int:
+    """Stop shards, and let nobody run them until they are resumed.
+
+    With --force the owner is not asked but removed: its next renewal is refused, and it kills its child at once. Since
+    nobody can know when that was, a shard that is resumed is claimed only after its lease duration.
+
+    Exit code 0: all are paused. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
+    """
+    from supervisor.orders import Order
+
+    return _carry_out(Order("pause", force=force), **options)
+
+
+@click.command(epilog="Example: tenured resume 'trades/*' -c /etc/tenured/tenured.ini")
+@_wish
+def resume(**options: Any) -> int:
+    """Let paused shards run again.
+
+    Exit code 0: all run, or were not paused. 1: some do not, and why. 69: the store cannot be used. 77: not permitted.
+    """
+    from supervisor.orders import Order
+
+    return _carry_out(Order("resume"), **options)
+
+
+@click.command(epilog="Example: tenured forget 'old/*' -c /etc/tenured/tenured.ini")
+@_wish
+def forget(**options: Any) -> int:
+    """Delete the rows of shards that nobody owns and no live supervisor is configured for, checkpoints included.
+
+    Exit code 0: all are forgotten. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
+    """
+    from supervisor.orders import Order
+
+    return _carry_out(Order("forget"), **options)
+
+
+def _carry_out(
+    order: Order, source: str, store_url: str | None, patterns: Sequence[str], no_wait: bool, timeout_s: float
+) -> int:
+    from supervisor.errands import Errands, sight_of
+    from supervisor.view import printable
+
+    store, _ = store_of(source, store_url)
+    code = exits.OK
+    try:
+        sight = asked(store, lambda: sight_of(store.snapshot(CALL_TIMEOUT_S, full=True)))
+        errands = Errands(store, order, sight, _shards(order, sight, patterns), not no_wait, CALL_TIMEOUT_S)
+        for report in _told(store, errands.run(timeout_s)):
+            print(
+                printable(f"{'' if report.done else 'tenured: '}{report.line}"), file=_stream(report.done), flush=True
+            )
+            code = code if report.done else exits.NO
+    finally:
+        store.close()
+    return code
+
+
+def _stream(done: bool) -> Any:
+    return sys.stdout if done else sys.stderr
+
+
+def _told(store: Store, reports: Iterable[Any]) -> Iterable[Any]:
+    """The reports, where a failure of the store between two of them is ours."""
+    remaining = iter(reports)
+    while (report := asked(store, lambda: next(remaining, None))) is not None:
+        yield report
+
+
+def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
+    """The shards that are meant, each once. Whatever matches nothing, or goes nowhere, is told before anything is
+    written."""
+    from supervisor.candidates import Candidate, named
+    from supervisor.operate import known_shards, meant_by
+    from supervisor.selection import no_such_shard
+    from supervisor.view import printable
+
+    known = known_shards(sight)
+    meant = {pattern: meant_by(pattern, known) for pattern in patterns}
+    if missed := [pattern for pattern, shards in meant.items() if not shards]:
+        raise Failed(exits.NO, *(printable(no_such_shard(pattern, known)) for pattern in missed))
+    if order.to and not isinstance(target := named(order.to, sight.candidates, sight.now_ms), Candidate):
+        raise Failed(exits.NO, printable(target))
+    return list(dict.fromkeys(shard for shards in meant.values() for shard in shards))
