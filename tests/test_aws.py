@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import botocore.session
 import pytest
 import yaml
+from botocore import xform_name
 from botocore.validate import ParamValidator
 from click.testing import CliRunner
 
@@ -190,3 +192,40 @@ def test_no_secret_stands_in_any_of_the_files(container: dict[str, Any]) -> None
     assert not re.search(r"AKIA|ASIA|aws_secret|BEGIN .*KEY", "".join(path.read_text() for path in FOLDER.iterdir()))
     for each in container["secrets"]:
         assert re.fullmatch(r"arn:aws:secretsmanager:REGION:ACCOUNT:secret:tenured/[\w-]+", each["valueFrom"])
+
+
+# --- what the pages show ----------------------------------------------------------------------------------
+
+PAGE = (FOLDER.parents[1] / "docs" / "ecs.md").read_text()
+CALLS = [line for line in PAGE.splitlines() if line.startswith("aws ")]
+NOT_OF_THE_SERVICE = {("cloudformation", "deploy")}  # made of several calls by the command line
+
+
+@pytest.mark.parametrize("line", CALLS)
+def test_each_call_shown_exists_and_names_files_that_are_there(line: str) -> None:
+    _, service, command, *options = shlex.split(line)
+    names = [option.removeprefix("--") for option in options if option.startswith("--")]
+    for path in re.findall(r"(?:file://|--template-file )(etc/\S+)", line):
+        assert (FOLDER.parents[1] / path).is_file()
+    if (service, command) in NOT_OF_THE_SERVICE:
+        return
+    model = botocore.session.Session().get_service_model(service)
+    known = {xform_name(name).replace("_", "-"): name for name in model.operation_names}
+    shape = model.operation_model(known[command]).input_shape
+    takes = {xform_name(name).replace("_", "-") for name in shape.members} | {"cli-input-json"}
+    assert set(names) <= takes
+
+
+def test_the_compose_file_shown_is_a_valid_configuration_of_the_image() -> None:
+    page = (FOLDER.parents[1] / "docs" / "containers.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", page, re.S | re.M)
+    (service,) = yaml.safe_load(block)["services"].values()
+    given = {name: value.replace("$$", "$") for name, value in service["environment"].items()}
+    given["TENURED_CONFIG"] = given["TENURED_CONFIG"].replace("/run/secrets/feed-token", "/etc/hostname")
+    settings = load(service["command"][-1], given)
+    assert settings.shards
+    seconds = int(service["stop_grace_period"].removesuffix("s"))
+    assert settings.stop_timeout_ms + 2000 <= seconds * 1000
+    assert {mount.partition(":")[0] for mount in service["tmpfs"]} | {"/var/lib/tenured"} == set(
+        dockerfile.only(dockerfile.stages()[-1], "VOLUME").words
+    )
