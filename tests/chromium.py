@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
+
+from tests import debian
 
 PACKAGE = "chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -20,15 +20,7 @@ def path() -> str:
 
 
 def install() -> None:
-    """By apt-get where it is missing, which only root can; otherwise a sentence, and the tests of the page fail."""
-    if not _found():
-        if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            print(f"chromium: missing, and only root can install it here (apt-get install {PACKAGE})", flush=True)
-            return
-        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", PACKAGE]):
-            subprocess.run(["apt-get", *command], check=True, env=environment, stdout=subprocess.DEVNULL)
-    print(f"chromium: {path()}", flush=True)
+    debian.install(PACKAGE, _found)
 
 
 def _found() -> str | None:

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import chromium, promtool
+from tests import chromium, debian, promtool
 from tests.wait import until
 
 FOLDER = Path(__file__).resolve().parent.parent / ".engines"
@@ -62,6 +62,7 @@ def install() -> None:
         _install("dynalite", f"{NODE} {DYNALITE}", _install_dynalite)
         _install("promtool", promtool.VERSION, promtool.install_into)
         chromium.install()
+        debian.install("systemd", lambda: shutil.which("systemd-analyze"))
 
 
 def _install(name: str, version: str, action: Callable[[Path], None]) -> None:
