@@ -1,0 +1,77 @@
+"""What a supervisor says of itself, and when its watchdog should go unanswered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.health import health, line, progresses
+from supervisor.model import SECOND
+from supervisor.phases import Idle, Vacant
+from supervisor.state import State
+from tests.core import RULES, held, ns, shard, state, tenure
+
+PATIENCE_NS = RULES.attempt_ns + SECOND
+
+
+def active(*shards: object, **changes: object) -> State:
+    return replace(state(*shards), **{"stage": "active", "round_ns": ns(3), **changes})
+
+
+def reasons(known: State, seconds: float = 1) -> str:
+    return str(health(known, ns(seconds), 0)["reason"])
+
+
+def test_one_whose_children_run_is_ready() -> None:
+    answer = health(active(held()), ns(1), 3)
+    assert (answer["ready"], answer["reason"], answer["shards"], answer["stuck_calls"]) == (True, "", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (active(held(), stage="draining"), "it is draining"),
+        (active(held(), reachable=False), "the store cannot be reached"),
+        (active(held("starting")), "1 of 1 children do not run"),
+        (active(shard(Idle(), start_ns=ns(5))), "1 shards wait to start again after a crash, s/0 among them"),
+        (active(shard(Vacant(tenure(), ns(5)), start_ns=ns(5))), "1 shards wait to start again after a crash"),
+    ],
+)
+def test_whatever_keeps_it_from_its_work_is_named(known: State, reason: str) -> None:
+    assert reason in reasons(known)
+    assert not health(known, ns(1), 0)["ready"]
+
+
+def test_a_crash_is_forgotten_when_its_wait_is_over() -> None:
+    assert reasons(active(shard(Idle(), start_ns=ns(5))), 5) == ""
+
+
+def test_the_line_for_systemd_counts_what_runs_and_names_troubles() -> None:
+    known = active(held(), reachable=False, rejected="line 3: unknown key")
+    configured = len(known.rules.shards)
+    assert line(known) == (
+        f"active: 1 of {configured} configured shards run here; the store cannot be reached; "
+        "the last reload was rejected"
+    )
+
+
+# --- the watchdog -----------------------------------------------------------------------------------------
+
+
+def test_rounds_that_come_on_time_are_progress() -> None:
+    assert progresses(active(), None, ns(3) + PATIENCE_NS)
+    assert progresses(active(), ns(3), ns(3) + PATIENCE_NS)
+
+
+def test_a_round_that_is_overdue_is_none() -> None:
+    assert not progresses(active(), None, ns(3) + PATIENCE_NS + 1)
+
+
+def test_a_renewal_without_an_outcome_after_its_deadline_is_none() -> None:
+    assert not progresses(active(round_ns=ns(100)), ns(3), ns(3) + PATIENCE_NS + 1)
+
+
+@pytest.mark.parametrize("stage", ["looking", "proving"])
+def test_one_that_waits_for_its_store_at_the_start_has_no_rounds(stage: str) -> None:
+    assert progresses(active(stage=stage), None, ns(1000))
