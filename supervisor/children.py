@@ -134,6 +134,12 @@ class Children:
         sorted_handlers, sorted_cas = tuple(sorted(set(handlers))), tuple(sorted(set(tls_cas)))
         self._nurseries.prepare(Preparation(sorted_handlers, sorted_cas, tuple(python_path), base))
 
+    @property
+    def preparing(self) -> bool:
+        """Another fork server is about to take over: who replaces a child should wait for that. The end of it is a
+        `Ready`, or a `Complaint` when it does not work; then the old one goes on to serve."""
+        return self._nurseries.preparing
+
     def crowding(self) -> frozenset[str]:
         """The shards whose children keep an old fork server alive while a newer one waits for its place; the caller
         should replace these, one at a time."""

@@ -75,6 +75,7 @@ class Daemon:
         self._stepping = False
         self._timer: asyncio.TimerHandle | None = None
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}
+        self._outdated: frozenset[str] = frozenset()  # shards whose children are to be replaced, and are not yet
         self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
         self._reloader = Reloader(self, self._journal, notifier)
         self._courier = Courier(store, settings.call_timeout_ms / 1000, loop, self._feed, self._unfit)
@@ -264,6 +265,8 @@ class Daemon:
             case children.Complaint(text, of_configuration):
                 event_name = "config.warning" if of_configuration else "child.exited"
                 self._journal.write("warning", event_name, reason=text)
+        if self._outdated and not self._children.preparing:
+            self._replace()
 
     # --- a new configuration ------------------------------------------------------------------------------
 
@@ -274,8 +277,14 @@ class Daemon:
         self._courier.attempt_s = settings.call_timeout_ms / 1000
         self._children.start_budget_s = settings.start_timeout_ms / 1000
         self._prepare()
-        outdated = rules.outdated(old, settings) | self._children.crowding()
+        self._outdated |= rules.outdated(old, settings) | self._children.crowding()
         self._notifier.watch(settings.lease_duration_ms / 1000)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Outdated children go on until the fork server that is to make their successors has imported everything."""
+        outdated = frozenset() if self._children.preparing else self._outdated
+        self._outdated -= outdated
         self._feed(model.Reconfigured(self._rules(), outdated), boottime_ns())
 
     def reject(self, reason: str) -> None:

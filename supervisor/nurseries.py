@@ -69,6 +69,11 @@ class Nurseries:
             return frozenset()
         return frozenset(self._other.slots)
 
+    @property
+    def preparing(self) -> bool:
+        """A fork server is on its way to serve, for the first time; it ends in `Ready` or, after a while, in `Died`."""
+        return self._other is not None and self._other.firstborn and not self._is_needless(self._other)
+
     def pids(self) -> tuple[int, ...]:
         """Of the fork servers that are not known to be dead; the one that serves comes first."""
         return tuple(nursery.pid for nursery in self._all() if nursery.pid is not None)

@@ -71,6 +71,7 @@ class Nursery:
         self._on_message = on_message
         self._server: Server | None = None
         self._born_s = 0.0
+        self._deaths = 0
         self._young_deaths = 0
         self._restart: asyncio.TimerHandle | None = None
         self._queue: deque[Request] = deque()
@@ -80,6 +81,11 @@ class Nursery:
     @property
     def pid(self) -> int | None:
         return self._server.pid if self._server else None
+
+    @property
+    def firstborn(self) -> bool:
+        """Its first fork server is not ready yet, and was not seen to fail."""
+        return self._server is not None and not self._server.ready and self._deaths == 0
 
     @property
     def ready(self) -> bool:
@@ -180,6 +186,7 @@ class Nursery:
         pid = self._server.pid if self._server else 0
         unready = self._server is not None and not self._server.ready
         self._server = None
+        self._deaths += 1
         self._young_deaths = self._young_deaths + 1 if self._loop.time() - self._born_s < _YOUNG_S else 0
         pause_s = min(_PAUSE_MIN_S * 2 ** min(self._young_deaths, _DOUBLINGS_MAX), _PAUSE_MAX_S)
         self._restart = self._loop.call_later(pause_s, self._serve)

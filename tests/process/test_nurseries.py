@@ -116,10 +116,13 @@ def test_the_old_fork_server_makes_children_until_the_new_one_is_ready(street: S
     slow = tmp_path / "slow.py"
     slow.write_text("import time; time.sleep(1)\nfrom workers.handler import Handler\nclass H(Handler): pass\n")
     first = street.prepared("a")
+    assert not street.children.preparing
     street.children.prepare([f"{slow}:H"], [], [])
     assert street.begun("trades/0").ppid() == first
+    assert street.children.preparing
     assert street.events.count(Ready()) == 1
     street.until(lambda: street.events.count(Ready()) == 2)
+    assert not street.children.preparing
     assert street.begun("trades/1").ppid() == street.server_pid != first
 
 
@@ -149,7 +152,11 @@ def test_a_new_fork_server_that_never_becomes_ready_takes_nothing_down(street: S
     seat = street.children._nurseries._seat
     street.children._nurseries._seat = dataclasses.replace(seat, run="no.such.module:play")
     street.prepare("b")
+    assert street.children.preparing
+    street.until(lambda: street.complaints())
+    assert not street.children.preparing
     street.until(lambda: len(street.complaints()) >= 3)
+    assert not street.children.preparing
     pauses = [float(text.rpartition(" in ")[2].removesuffix(" s")) for text in street.complaints()]
     assert pauses == sorted(set(pauses))
     assert {text.partition(";")[0] for text in street.complaints()} == {"the fork server exited with 1"}

@@ -226,7 +226,7 @@ def test_children_of_a_changed_handler_wait_for_the_fork_server_that_has_importe
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "code.py").write_text(HANDLER)
     (tmp_path / "a" / "slow.py").write_text(f"import time; time.sleep(1)\n{HANDLER}")
-    with Host(tmp_path / "a", store(tmp_path), feed.url, shards=3, stream=["handler = ./code.py:Passing"]) as host:
+    with Host(tmp_path / "a", store(tmp_path), feed.url("a"), shards=3, stream=["handler = ./code.py:Passing"]) as host:
         wait_streaming(feed, host.shards)
         me = psutil.Process(host.pid)
         old = servers_of(me)
