@@ -17,16 +17,17 @@ def show(shard: ShardView, fleet: FleetView, stream: TextIO) -> None:
     if not shard.history:
         console.print(cell("it was never owned"))
         return
-    table = table_of("EPOCH", "WHEN", "SINCE", "OWNER", "WHAT")
-    for change in reversed(shard.history):
-        table.add_row(
-            cell("-" if change.epoch is None else change.epoch),
-            cell(when(change.at)),
-            cell("-" if change.at is None else ago(fleet.at - change.at * 1000)),
-            cell(change.owner or "-"),
-            cell(words(change)),
-        )
-    console.print("", table, sep="\n")
+    rows = [
+        {
+            "EPOCH": cell("-" if change.epoch is None else change.epoch),
+            "WHEN": cell(when(change.at)),
+            "SINCE": cell("-" if change.at is None else ago(fleet.at - change.at * 1000)),
+            "OWNER": cell(change.owner or "-"),
+            "WHAT": cell(words(change)),
+        }
+        for change in reversed(shard.history)
+    ]
+    console.print("", table_of(rows), sep="\n")
 
 
 def sentence(shard: ShardView, fleet: FleetView) -> str:

@@ -6,7 +6,7 @@ Texts from rows stand in these as they are; who prints them makes them printable
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from supervisor import wishes
 from supervisor.records import compact, short_id
@@ -63,13 +63,19 @@ def _number(count: int, noun: str) -> str:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def labels(supervisors: Iterable[SupervisorView]) -> dict[str, str]:
-    """The shortest name of each supervisor by its id: its host, and the random part of its id where two share one."""
-    named = [(supervisor.id, supervisor.host) for supervisor in supervisors]
-    shared = Counter(host for _, host in named)
-    return {
-        each: each if not host else host if shared[host] == 1 else f"{host}:{short_id(each)}" for each, host in named
-    }
+def labels(supervisors: Sequence[SupervisorView]) -> dict[str, str]:
+    """The shortest name of each supervisor by its id that no other has: the first part of its host, its host, or that
+    and the random part of its id."""
+    ways: tuple[Callable[[SupervisorView], str], ...] = (
+        lambda one: one.host if one.host.replace(".", "").isdecimal() else one.host.partition(".")[0],
+        lambda one: one.host,
+        lambda one: f"{one.host}:{short_id(one.id)}",
+    )
+    names = {one.id: one.id for one in supervisors}
+    for way in reversed(ways):
+        found = Counter(map(way, supervisors))
+        names |= {one.id: way(one) for one in supervisors if one.host and way(one) and found[way(one)] == 1}
+    return names
 
 
 def folded(shards: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 What is wrong stands on top. A fleet of up to `ROWS_MAX` shards is shown row by row. In a larger one only those shards
 are that are not fine or have a note, unless they are more than that; all others are folded into a row for each state
-and owner.
+and owner. On a narrow screen less columns are shown, and notes below the table.
 
 Names come from rows that anybody with access to the store may have written, so that what cannot be printed or moves
 the cursor is made visible before a terminal sees it.
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from supervisor.status import FINE, STATES, FleetView, ShardView
+from supervisor.status import FINE, STATES, FleetView, ShardView, SupervisorView
 from supervisor.telling import folded, headline, labels, note, remarks, troubles
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -31,8 +32,13 @@ _STYLES = {
     **dict.fromkeys(("silent", "stale", "homeless"), "red"),
     **dict.fromkeys(("free", "draining"), "yellow"),
 }
-_LEFT = ("SUPERVISOR", "ZONE", "TASK", "VERSION", "STATE", "CONFIG", "SHARD", "WHICH", "OWNER", "NOTE", "WHEN", "WHAT")
-_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "WHICH", "OWNER", "NOTE", "WHAT")  # on a narrow screen these give way
+_RIGHT = ("EPOCH", "SINCE", "OPEN", "QUIET", "RENEWED", "SHARDS", "CAPACITY")
+_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "WHICH", "OWNER", "NOTE", "WHAT")  # they give way where it is narrow
+_WRAPPED_MIN_WIDTH = 12
+NARROW_WIDTH = 120
+_LEFT_OUT = ("EPOCH", "NOTE", "ZONE", "TASK", "VERSION", "CONFIG")  # on a narrow screen
+
+Row = dict[str, "Text"]
 
 
 def as_json(fleet: FleetView) -> str:
@@ -73,93 +79,94 @@ def console_for(stream: TextIO) -> Console:
 
 def show(fleet: FleetView, stream: TextIO, every: bool = False) -> None:
     """`every`: each shard has its row, however many there are."""
-    console_for(stream).print(rendered(fleet, every))
+    console_for(stream).print(Picture(fleet, every))
 
 
-def rendered(fleet: FleetView, every: bool = False) -> Group:
-    from rich.console import Group
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A fleet for a console of any width, which may change between two pictures."""
 
-    parts: list[Any] = [cell(headline(fleet), "bold red" if fleet.degraded else "bold")]
-    for table in (*_shard_tables(fleet, every), _supervisors(fleet)):
-        if table.row_count:
-            parts += ["", table]
-    sentences = [*(cell(each, "red") for each in troubles(fleet)), *(cell(each, "dim") for each in remarks(fleet))]
-    if sentences:
-        parts += ["", *sentences]
-    return Group(*parts)
+    fleet: FleetView
+    every: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        fleet, narrow = self.fleet, options.max_width < NARROW_WIDTH
+        yield cell(headline(fleet), "bold red" if fleet.degraded else "bold")
+        tables = [*_of_shards(fleet, self.every), [_of_supervisor(fleet, one) for one in fleet.supervisors]]
+        for rows in filter(None, tables):
+            yield ""
+            yield table_of(rows, _LEFT_OUT if narrow else ())
+            if narrow:
+                yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in rows if row.get("NOTE"))
+        sentences = [*(cell(each, "red") for each in troubles(fleet)), *(cell(each, "dim") for each in remarks(fleet))]
+        if sentences:
+            yield ""
+            yield from sentences
 
 
-def _shard_tables(fleet: FleetView, every: bool) -> tuple[Table, ...]:
+def _of_shards(fleet: FleetView, every: bool) -> tuple[list[Row], ...]:
     names = labels(fleet.supervisors)
     wrong = [shard for shard in fleet.shards if shard.state not in FINE]
     fine = [shard for shard in fleet.shards if shard.state in FINE]
     if every or len(fleet.shards) <= ROWS_MAX:
-        return (_rows(wrong + fine, names, fleet.at),)
+        return ([_of_shard(shard, names, fleet.at) for shard in wrong + fine],)
     special = wrong + [shard for shard in fine if note(shard, names)]
     if len(special) > ROWS_MAX:
-        return (_folded(fleet.shards, names),)
+        return (_groups(fleet.shards, names),)
     single = {shard.shard for shard in special}
-    return _rows(special, names, fleet.at), _folded([shard for shard in fine if shard.shard not in single], names)
+    others = [shard for shard in fine if shard.shard not in single]
+    return [_of_shard(shard, names, fleet.at) for shard in special], _groups(others, names)
 
 
-def _rows(shards: Iterable[ShardView], names: dict[str, str], at: int) -> Table:
-    notes = [(shard, note(shard, names)) for shard in shards]
-    last = ("NOTE",) if any(text for _, text in notes) else ()
-    table = table_of("SHARD", "STATE", "OWNER", "EPOCH", "SINCE", "OPEN", "QUIET", "RENEWED", *last)
-    for shard, text in notes:
-        table.add_row(
-            cell(shard.shard),
-            cell(shard.state, _STYLES.get(shard.state, "")),
-            cell(_owner(shard.owner, names)),
-            cell(shard.epoch or "-"),
-            cell(ago(at - shard.since) if shard.since else "-"),
-            cell(f"{shard.open}/{shard.want}"),
-            cell(age(shard.quiet_ms)),
-            cell(ago(shard.renewed_ago_ms)),
-            *([cell(text)] if last else ()),
-        )
-    return table
+def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
+    return {
+        "SHARD": cell(shard.shard),
+        "STATE": cell(shard.state, _STYLES.get(shard.state, "")),
+        "OWNER": cell(_owner(shard.owner, names)),
+        "EPOCH": cell(shard.epoch or "-"),
+        "SINCE": cell(ago(at - shard.since) if shard.since else "-"),
+        "OPEN": cell(f"{shard.open}/{shard.want}"),
+        "QUIET": cell(age(shard.quiet_ms)),
+        "RENEWED": cell(ago(shard.renewed_ago_ms)),
+        "NOTE": cell(note(shard, names)),
+    }
 
 
-def _folded(shards: Sequence[ShardView], names: dict[str, str]) -> Table:
-    """A row for each state and owner: how many shards, connections, and the highest of the ages."""
+def _groups(shards: Sequence[ShardView], names: dict[str, str]) -> list[Row]:
+    """A row for each state and owner: how many shards and connections, and the highest of the ages."""
     groups: dict[tuple[int, str], list[ShardView]] = {}
     for shard in shards:
         groups.setdefault((STATES.index(shard.state), _owner(shard.owner, names)), []).append(shard)
-    table = table_of("SHARDS", "STATE", "OWNER", "OPEN", "QUIET", "RENEWED", "WHICH")
-    for (state, owner), group in sorted(groups.items()):
-        quiet = [shard.quiet_ms for shard in group if shard.quiet_ms is not None]
-        renewed = [shard.renewed_ago_ms for shard in group if shard.renewed_ago_ms is not None]
-        table.add_row(
-            cell(len(group)),
-            cell(STATES[state], _STYLES.get(STATES[state], "")),
-            cell(owner),
-            cell(f"{sum(shard.open for shard in group)}/{sum(shard.want for shard in group)}"),
-            cell(age(max(quiet, default=None))),
-            cell(ago(max(renewed, default=None))),
-            cell(folded([shard.shard for shard in group])),
-        )
-    return table
+    return [_of_group(STATES[state], owner, group) for (state, owner), group in sorted(groups.items())]
 
 
-def _supervisors(fleet: FleetView) -> Table:
-    zones, tasks = any(each.zone for each in fleet.supervisors), any(each.task for each in fleet.supervisors)
-    places = (*(("ZONE",) if zones else ()), *(("TASK",) if tasks else ()))
-    table = table_of("SUPERVISOR", *places, "VERSION", "STATE", "SHARDS", "CAPACITY", "SINCE", "RENEWED", "CONFIG")
-    for one in fleet.supervisors:
-        table.add_row(
-            cell(one.id if one.id.startswith(f"{one.host}:") else f"{one.id} on {one.host}"),
-            *([cell(one.zone or "-")] if zones else ()),
-            *([cell(one.task or "-")] if tasks else ()),
-            cell(one.version),
-            cell(one.state, _STYLES.get(one.state, "")),
-            cell(one.shards),
-            cell(one.capacity),
-            cell(ago(fleet.at - one.since) if one.since else "-"),
-            cell(ago(one.renewed_ago_ms)),
-            cell(f"{one.config}{' differs' if one.drift else ''}", "yellow" if one.drift else ""),
-        )
-    return table
+def _of_group(state: str, owner: str, group: Sequence[ShardView]) -> Row:
+    quiet = [shard.quiet_ms for shard in group if shard.quiet_ms is not None]
+    renewed = [shard.renewed_ago_ms for shard in group if shard.renewed_ago_ms is not None]
+    return {
+        "SHARDS": cell(len(group)),
+        "STATE": cell(state, _STYLES.get(state, "")),
+        "OWNER": cell(owner),
+        "OPEN": cell(f"{sum(shard.open for shard in group)}/{sum(shard.want for shard in group)}"),
+        "QUIET": cell(age(max(quiet, default=None))),
+        "RENEWED": cell(ago(max(renewed, default=None))),
+        "WHICH": cell(folded([shard.shard for shard in group])),
+    }
+
+
+def _of_supervisor(fleet: FleetView, one: SupervisorView) -> Row:
+    return {
+        "SUPERVISOR": cell(one.id if one.id.startswith(f"{one.host}:") else f"{one.id} on {one.host}"),
+        "ZONE": cell(one.zone),
+        "TASK": cell(one.task),
+        "VERSION": cell(one.version),
+        "STATE": cell(one.state, _STYLES.get(one.state, "")),
+        "SHARDS": cell(one.shards),
+        "CAPACITY": cell(one.capacity),
+        "SINCE": cell(ago(fleet.at - one.since) if one.since else "-"),
+        "RENEWED": cell(ago(one.renewed_ago_ms)),
+        "CONFIG": cell(f"{one.config}{' differs' if one.drift else ''}", "yellow" if one.drift else ""),
+    }
 
 
 def _owner(owner: str | None, names: dict[str, str]) -> str:
@@ -169,14 +176,23 @@ def _owner(owner: str | None, names: dict[str, str]) -> str:
 # --- parts that other commands use too --------------------------------------------------------------------
 
 
-def table_of(*columns: str) -> Table:
+def table_of(rows: Sequence[Row], without: Collection[str] = ()) -> Table:
+    """At least one row, all with the same columns. Empty columns are left out."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        left, wrapped = column in _LEFT, column in _WRAPPED
-        made.add_column(column, justify="left" if left else "right", no_wrap=not wrapped, overflow="fold")
-    return made
+    columns = [name for name in rows[0] if name not in without and any(row[name] for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(
+            name,
+            justify="right" if name in _RIGHT else "left",
+            no_wrap=name not in _WRAPPED,
+            overflow="fold",
+            min_width=min(_WRAPPED_MIN_WIDTH, max(len(row[name]) for row in rows)) if name in _WRAPPED else None,
+        )
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
+    return table
 
 
 def cell(text: object, style: str = "") -> Text:

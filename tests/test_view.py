@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from rich.console import Console
 
 from supervisor import story
 from supervisor.changes import Change, change_of, words
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.status import STATES, FleetView, ShardView, SupervisorView, view
 from supervisor.telling import folded, headline, labels, remarks, troubles
-from supervisor.view import ROWS_MAX, age, as_json, show
+from supervisor.view import ROWS_MAX, Picture, age, as_json, show
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
 
 LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
@@ -202,14 +203,35 @@ def test_notes_say_what_a_state_does_not() -> None:
 
 def test_an_owner_is_named_by_its_host_unless_two_share_it_or_its_row_is_gone() -> None:
     fleet = seen(member(LONG_ID), member("a:1:x"), member("a:2:y"), lease("t/0", owner="gone:3:z"))
-    assert labels(fleet.supervisors) == {LONG_ID: LONG_ID.split(":")[0], "a:1:x": "a:x", "a:2:y": "a:y"}
+    assert labels(fleet.supervisors) == {
+        LONG_ID: "ip-10-0-123-123",
+        "a:1:x": "a:x",
+        "a:2:y": "a:y",
+    }
+    hosts = [member(f"{host}:1:{host}") for host in ("web.one", "web.two", "10.0.0.1", "db.one")]
+    assert list(labels(seen(*hosts).supervisors).values()) == ["10.0.0.1", "db", "web.one", "web.two"]
     assert row_of(text_of(fleet), "t/0", "gone:3:z")
 
 
 def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
     text = text_of(seen(member(LONG_ID), lease("a-long-stream-name/eu-central-1", owner=LONG_ID)))
     assert LONG_ID in text
-    assert row_of(text, "a-long-stream-name/eu-central-1", LONG_ID.split(":")[0])
+    assert row_of(text, "a-long-stream-name/eu-central-1", "ip-10-0-123-123")
+
+
+def test_on_a_narrow_screen_names_are_folded_and_nothing_is_cut() -> None:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    hold = lease("t/1", owner=LONG_ID, ago_ms=T_MS + 1, policy="hold")
+    fleet = seen(member(LONG_ID, zone="eu-central-1a"), lease("t/0", owner=LONG_ID, open=0), hold)
+    console.print(Picture(fleet))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert row_of(text, "t/0", "silent", "ip-10-0-123-123", "0/2")
+    assert "t/1: its owner may be holding its connections" in lines
+    parts = [line.split()[0] for line in text.partition("SUPERVISOR")[2].splitlines()[1:] if line]
+    assert "".join(parts).startswith(LONG_ID)
 
 
 def test_a_name_of_any_length_is_shown_by_its_beginning() -> None:

@@ -1,7 +1,7 @@
 """`status --watch`: look at the fleet again and again, until it is interrupted.
 
-What holds: the last picture stays while the store cannot be read, and says since when. On a terminal it is one picture
-that changes; anywhere else each look is a block of text.
+What holds: the last picture stays while the store cannot be read or nothing matches, and says since when. On a terminal
+it is one picture that changes; anywhere else each look is a block of text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
+from supervisor import exits
 from supervisor.clock import unix_ms
 from supervisor.commands.means import Failed
 from supervisor.status import FleetView
-from supervisor.view import age, cell, console_for, rendered
+from supervisor.view import Picture, age, cell, console_for
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -61,9 +62,10 @@ def _picture(fleet: FleetView, every: bool, failure: Failed | None = None) -> Gr
     if failure is None:
         line = cell(_time(fleet.at), "dim")
     else:
-        since = f"not read since {_time(fleet.at)} ({age(unix_ms() - fleet.at)})"
+        what = "not read" if failure.code == exits.STORE else "nothing to show"
+        since = f"{what} since {_time(fleet.at)} ({age(unix_ms() - fleet.at)})"
         line = cell(f"{since}: {'; '.join(failure.sentences)}", "bold red")
-    return Group(line, rendered(fleet, every))
+    return Group(line, Picture(fleet, every))
 
 
 def _time(at: int) -> str:

@@ -156,8 +156,8 @@ def test_looking_at_a_table_needs_no_right_but_to_scan_it(ministack: Engine, tab
 class Watching:
     """A `status --watch`, and all that it has written so far."""
 
-    def __init__(self, store: str, stdout: int, reader: int) -> None:
-        command = [*COMMAND, "status", "--watch", "--interval", "1s", "--store", store]
+    def __init__(self, store: str, stdout: int, reader: int, *options: str) -> None:
+        command = [*COMMAND, "status", "--watch", "--interval", "1s", "--store", store, *options]
         environment = os.environ | {"TERM": "xterm"}
         self.process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT, env=environment)
         self.text = ""
@@ -187,11 +187,11 @@ class Watching:
 
 
 @contextmanager
-def watching(store: str, terminal: bool) -> Iterator[Watching]:
+def watching(store: str, terminal: bool, *options: str) -> Iterator[Watching]:
     reader, writer = os.openpty() if terminal else os.pipe()
     if terminal:
         ioctl(writer, termios.TIOCSWINSZ, SCREEN)
-    seen = Watching(store, writer, reader)
+    seen = Watching(store, writer, reader, *options)
     try:
         yield seen
     finally:
@@ -233,6 +233,17 @@ def test_while_the_store_cannot_be_read_the_last_picture_stays_and_says_since_wh
         path.with_name("away.db").rename(path)
         until(lambda: "not read since " not in seen.text[seen.text.rindex("fleet prod is fine") - 100 :], 20)
         assert len(seen.text) > again
+        assert seen.end() == exits.OK
+
+
+def test_a_watch_of_a_shard_that_goes_keeps_its_last_picture(path: Path, store: str) -> None:
+    plant(store, [rows()[-1] | {"lease": "u"}])
+    with watching(store, False, "--shard", "u") as seen:
+        seen.until("fleet prod is fine: 1 shard, held;")
+        change(path, "DELETE FROM leases WHERE lease = 'u'")
+        gone = seen.until("nothing to show since ")
+        seen.until("there is no shard u", gone)
+        seen.until("fleet prod is fine: 1 shard, held;", gone)
         assert seen.end() == exits.OK
 
 
