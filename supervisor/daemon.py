@@ -266,7 +266,10 @@ class Daemon:
                 event_name = "config.warning" if of_configuration else "child.exited"
                 self._journal.write("warning", event_name, reason=text)
         if self._outdated and not self._children.preparing:
+            rejected = self._state.rejected  # of a reload after the one that this completes
             self._replace()
+            if rejected:
+                self.reject(rejected)
 
     # --- a new configuration ------------------------------------------------------------------------------
 

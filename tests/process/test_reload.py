@@ -232,11 +232,15 @@ def test_children_of_a_changed_handler_wait_for_the_fork_server_that_has_importe
         old = servers_of(me)
         change(host, ("code.py:Passing", "slow.py:Passing"))
         reload(host)
+        change(host, ("[stream:s]", "[stream:s]\nbogus = 3"))
+        reload(host, "config.rejected")
+        assert len(host.log("child.started")) == 3
         until(lambda: len(host.log("child.started")) == 6, 30)
         wait_streaming(feed, host.shards)
         until(lambda: len(servers_of(me)) == 1, 10)
         assert servers_of(me) != old
         assert {psutil.Process(pid).ppid() for pid in host.child_pids().values()} == {servers_of(me)[0].pid}
+        until(lambda: "unknown key bogus" in tenured("status", "--store", store(tmp_path)).stdout, 10, 0.2)
         assert not host.log("child.killed")
         assert host.stop() == 0
 
