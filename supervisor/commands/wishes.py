@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from supervisor import exits
-from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, store_of, store_option
+from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, say, store_of, store_option
 
 if TYPE_CHECKING:
+    from supervisor.errands import Report
     from supervisor.orders import Order, Sight
     from supervisor.stores.interface import Store
 
@@ -106,23 +106,18 @@ def _carry_out(
         sight = asked(store, lambda: sight_of(store.snapshot(CALL_TIMEOUT_S, full=True)))
         errands = Errands(store, order, sight, _shards(order, sight, patterns), not no_wait, CALL_TIMEOUT_S)
         for report in _told(store, errands.run(timeout_s)):
-            print(
-                printable(f"{'' if report.done else 'tenured: '}{report.line}"), file=_stream(report.done), flush=True
-            )
-            code = code if report.done else exits.NO
+            if report.done:
+                click.echo(printable(report.line))
+            else:
+                code = say(exits.NO, printable(report.line))
     finally:
         store.close()
     return code
 
 
-def _stream(done: bool) -> Any:
-    return sys.stdout if done else sys.stderr
-
-
-def _told(store: Store, reports: Iterable[Any]) -> Iterable[Any]:
+def _told(store: Store, reports: Iterator[Report]) -> Iterator[Report]:
     """The reports, where a failure of the store between two of them is ours."""
-    remaining = iter(reports)
-    while (report := asked(store, lambda: next(remaining, None))) is not None:
+    while report := asked(store, lambda: next(reports, None)):
         yield report
 
 
