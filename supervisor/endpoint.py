@@ -11,6 +11,7 @@ Not promised: protection from a flood of well-formed requests, or secrecy on the
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import time
@@ -112,4 +113,6 @@ def _listen(address: tuple[str, int]) -> socket.socket:
     except PermissionError as error:
         raise PermissionError(error.errno, f"{shown} cannot be listened on: permission denied") from None
     except OSError as error:
-        raise Occupied(f"{shown} cannot be listened on: {(error.strerror or str(error)).lower()}") from None
+        # A number below 0 is of getaddrinfo; with one above, the text repeats the address.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise Occupied(f"{shown} cannot be listened on: {reason.lower()}") from None

@@ -10,6 +10,7 @@ const rows = new Map(); // shard -> its drawn row
 const cards = new Map(); // supervisor id -> its drawn card
 const groups = new Map(); // name -> its drawn group
 const chips = new Map(); // state -> its button
+const hues = new Map(); // random part of an id -> its colour, as far from the last ones as can be
 const chosen = { text: "", state: null, owner: null, grouping: "state" };
 const link = { data: null, atMs: 0, error: "", busy: false, timer: 0 }; // atMs: when the data was read, on our clock
 
@@ -77,6 +78,13 @@ function arrange(parent, nodes, skipped = 0) {
   }
 }
 
+/** The same supervisor has the same colour everywhere; history knows it by the random part of its id. */
+function hue(id) {
+  const random = String(id).split(":").pop();
+  if (!hues.has(random)) hues.set(random, Math.round(200 + hues.size * 137.508) % 360);
+  return hues.get(random);
+}
+
 function nowMs() {
   return link.data.at + (performance.now() - link.atMs);
 }
@@ -124,12 +132,18 @@ function drawNotes(found) {
   const list = by("notes");
   list.hidden = found.length === 0;
   const shown = found.slice(0, 12);
-  if (found.length > shown.length) shown.push(["warn", `and ${found.length - shown.length} more`]);
-  while (list.children.length < shown.length) list.append(make("li"));
+  if (found.length > shown.length) shown.push(["warn", "and", `${found.length - shown.length} more`]);
+  while (list.children.length < shown.length) {
+    const item = make("li");
+    item.append(make("i", "mark"), make("bdi"), " ", make("span"));
+    list.append(item);
+  }
   while (list.children.length > shown.length) list.lastElementChild.remove();
-  shown.forEach(([kind, text], index) => {
-    mark(list.children[index], "class", kind);
-    say(list.children[index], text);
+  shown.forEach(([kind, who, what], index) => {
+    const item = list.children[index];
+    mark(item, "class", kind);
+    say(item.querySelector("bdi"), who);
+    say(item.querySelector("span"), what);
   });
 }
 
@@ -190,23 +204,20 @@ function makeCard(one) {
 
 function drawCard(card, one) {
   mark(card, "data-state", one.state);
-  mark(card.querySelector(".pick"), "title", `${printable(one.id)}: show only its shards`);
-  say(card.querySelector(".host"), printable(one.host || one.id));
+  const task = one.task ? `, task ${printable(one.task)}` : "";
+  mark(card.querySelector(".pick"), "title", `${printable(one.id)}${task}, configuration ${printable(one.config)}: show only its shards`);
+  say(card.querySelector(".host"), label(one.host || one.id));
   say(card.querySelector(".member-state"), one.state);
   say(card.querySelector(".shards"), grouped(one.shards));
   say(card.querySelector(".capacity"), grouped(one.capacity));
   const full = one.capacity > 0 ? Math.min(1, one.shards / one.capacity) : 1;
   card.querySelector(".meter i").style.width = `${(full * 100).toFixed(1)}%`;
-  const up = one.since ? `up ${age(nowMs() - one.since)}` : "";
-  const task = one.task ? `task ${printable(String(one.task).split("/").pop()).slice(0, 8)}` : "";
-  const parts = [short(one.id), printable(one.zone), task, one.version && `v${printable(one.version)}`, up];
-  parts.push(`renewed ${age(one.renewed_ago_ms)} ago`);
-  say(card.querySelector(".facts"), parts.filter(Boolean).join(" · "));
-  const warnings = [];
-  if (one.rejected) warnings.push(`reload rejected: ${printable(one.rejected)}`);
-  if (one.drift) warnings.push(`another configuration than most (${printable(one.config).slice(0, 8)})`);
-  card.querySelector(".warning").hidden = warnings.length === 0;
-  say(card.querySelector(".warning"), warnings.join("; "));
+  const up = one.state === "stale" ? `renewed ${age(one.renewed_ago_ms)} ago` : one.since ? `up ${age(nowMs() - one.since)}` : "";
+  say(card.querySelector(".place"), [short(one.id), printable(one.zone)].filter(Boolean).join(" · "));
+  say(card.querySelector(".build"), [one.version && `v${printable(one.version)}`, up].filter(Boolean).join(" · "));
+  const warnings = [one.rejected && "reload rejected", one.drift && "configuration differs"];
+  card.querySelector(".warning").hidden = !warnings.some(Boolean);
+  say(card.querySelector(".warning"), warnings.filter(Boolean).join(" · "));
 }
 
 // --- shards --------------------------------------------------------------------------------------------------------
@@ -262,6 +273,8 @@ function drawRow(row, shard) {
     row.owner.classList.toggle("nobody", shard.owner === null);
     row.owner.style.setProperty("--hue", hue(shard.owner ?? ""));
   }
+  // What is out of sight is not laid out, and then its row is all that a screen reader hears of it.
+  mark(row.node, "aria-label", `${printable(shard.shard)}, ${printable(shard.state)}, ${owner}`);
   say(row.epoch, String(shard.epoch));
   say(row.since, shard.since ? age(nowMs() - shard.since) : "–");
   say(row.open, shard.owner === null ? "–" : `${grouped(shard.open)} / ${grouped(shard.want)}`);
@@ -315,7 +328,7 @@ function drawChoice() {
 function drawGroup(name, shards, grouping) {
   if (!groups.has(name)) groups.set(name, fromTemplate("group-template"));
   const group = groups.get(name);
-  if (chosen.grouping === "state") group.dataset.state = name;
+  if (chosen.grouping === "state") mark(group, "data-state", name);
   else {
     delete group.dataset.state;
     shards.sort((a, b) => PROBLEMS.has(b.state) - PROBLEMS.has(a.state));

@@ -6,6 +6,7 @@ const STATES = ["homeless", "stale", "silent", "free", "paused", "held", "retire
 const PROBLEMS = new Set(["homeless", "stale", "silent", "free"]);
 
 const MEANING = {
+  __proto__: null, // a row may call its state `constructor`
   homeless: "nobody owns it, and no supervisor that is configured for it has room",
   stale: "its owner has not renewed for longer than the lease",
   silent: "owned and renewed, but none of its connections is open",
@@ -16,6 +17,7 @@ const MEANING = {
 };
 
 const REASONS = {
+  __proto__: null,
   claimed: "claimed it, it was free",
   expired: "took it over: its owner had not renewed for the whole lease",
   reclaimed: "took it back after a restart on the same host, at once",
@@ -26,6 +28,7 @@ const REASONS = {
   paused: "gave it up, it was paused",
   stopped: "gave it up, the supervisor was stopped",
 };
+const NUMBERS = new Intl.NumberFormat("en-US"); // made once: it is slow to make
 const TAKING = new Set(["claimed", "expired", "reclaimed", "restart"]);
 
 /** What cannot be seen, or turns the direction of writing, as its code. */
@@ -51,24 +54,24 @@ function count(number, one, many = `${one}s`) {
 }
 
 function grouped(number) {
-  return Number(number).toLocaleString("en-US");
+  return NUMBERS.format(number);
 }
 
 /** A supervisor id `host:pid:random` as people tell them apart; an id that is no such thing as it is. */
 function called(id) {
   const parts = String(id).split(":");
-  return parts.length < 3 ? printable(id) : `${printable(parts.slice(0, -2).join(":"))} · ${short(id)}`;
+  return parts.length < 3 ? printable(id) : `${label(parts.slice(0, -2).join(":"))} · ${short(id)}`;
 }
 
+/** The first label of a host name; an address, or what is no host name, as it is. */
+function label(host) {
+  const first = String(host).split(".")[0];
+  return printable(/[a-z]/i.test(first) ? first : host);
+}
+
+/** The random part of an id, as much of it as tells supervisors apart. */
 function short(id) {
-  return printable(String(id).split(":").pop().slice(-6));
-}
-
-/** The same owner has the same colour everywhere, also on other days. History knows owners by their random part. */
-function hue(id) {
-  let hash = 2166136261;
-  for (const each of String(id).split(":").pop()) hash = Math.imul(hash ^ each.codePointAt(0), 16777619);
-  return ((hash >>> 0) * 0.618034 * 360) % 360 | 0;
+  return printable(String(id).split(":").pop().slice(0, 8));
 }
 
 function stream(shard) {
@@ -100,10 +103,12 @@ function verdict(data) {
   const counts = data.counts ?? {};
   const total = data.shards.length;
   const wrong = STATES.filter((state) => PROBLEMS.has(state)).reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  const live = data.supervisors.filter((each) => each.state !== "stale").length;
   const open = data.shards.reduce((sum, each) => sum + (each.owner ? each.open : 0), 0);
   const want = data.shards.reduce((sum, each) => sum + (each.owner ? each.want : 0), 0);
-  const summary = `${count(live, "live supervisor")} · ${grouped(open)} of ${count(want, "connection")} open`;
+  const beside = ["draining", "stale"].map((state) => [data.supervisors.filter((each) => each.state === state).length, state]);
+  const others = beside.filter(([number]) => number > 0).map(([number, state]) => `${grouped(number)} ${state}`);
+  const supervisors = [`${count(data.supervisors.length, "supervisor")}`, ...others].join(", ");
+  const summary = `${supervisors} · ${grouped(open)} of ${count(want, "connection")} open`;
   if (total === 0) return { kind: "wait", headline: "No shards yet", summary };
   const bad = Object.keys(data.bad ?? {}).length;
   if (wrong === 0 && bad === 0) return { kind: "good", headline: allIsWell(total, counts), summary };
@@ -119,25 +124,21 @@ function allIsWell(total, counts) {
   return [`${count(held, "shard")} held`, ...rest].join(", ");
 }
 
-/** What deserves a look besides the states of shards, with how urgent it is. */
+/** What deserves a look besides the states of shards, with how urgent it is, who, and what. */
 function notes(data) {
   const found = [];
   for (const each of data.supervisors) {
-    if (each.state === "stale") found.push(["alarm", `${called(each.id)} is stale: not renewed for ${age(each.renewed_ago_ms)}`]);
-    if (each.rejected) found.push(["alarm", `${called(each.id)} rejected its new configuration: ${printable(each.rejected)}`]);
-  }
-  const drifting = data.supervisors.filter((each) => each.drift);
-  if (drifting.length) {
-    const names = drifting.map((each) => called(each.id)).join(", ");
-    found.push(["warn", `another configuration than most: ${names}`]);
+    if (each.state === "stale") found.push(["alarm", called(each.id), `has not renewed for ${age(each.renewed_ago_ms)}`]);
+    if (each.rejected) found.push(["alarm", called(each.id), `rejected its new configuration: ${printable(each.rejected)}`]);
+    if (each.drift) found.push(["warn", called(each.id), "runs another configuration than most"]);
   }
   for (const [key, reason] of Object.entries(data.bad ?? {})) {
-    found.push(["alarm", `the row ${printable(key)} does not parse: ${printable(reason)}`]);
+    found.push(["alarm", printable(key), `does not parse: ${printable(reason)}`]);
   }
   for (const [key, reason] of Object.entries(data.flaws ?? {})) {
-    found.push(["warn", `the row ${printable(key)} has a flaw: ${printable(reason)}`]);
+    found.push(["warn", printable(key), `has a flaw: ${printable(reason)}`]);
   }
-  return found;
+  return found.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
 }
 
 /** Who had the shard from when to when, oldest first, `owner` null where nobody had it. `until` of the last is `now`. */
@@ -163,7 +164,7 @@ function spans(shard, nowMs) {
 function placed(found) {
   const weights = found.map((each) => Math.max(1, (each.until - each.from) / 1000) ** 0.3);
   const total = weights.reduce((sum, each) => sum + each, 0);
-  const least = 0.5 / Math.max(1, found.length);
+  const least = 0.8 / Math.max(1, found.length);
   const lengths = weights.map((each) => Math.max(each / total, least));
   const scale = lengths.reduce((sum, each) => sum + each, 0);
   let at = 0;

@@ -63,19 +63,23 @@ def lease(shard: str, owner: Member | None, at: int, **changes: Any) -> Lease:
         quiet_ms=None if owner is None else sum(map(ord, shard)) * 7 % 900,
         since=at - (sum(map(ord, shard)) % 70 + 3) * MINUTE_MS,
         renewed_at=at - sum(map(ord, shard)) * 31 % 3000,
-        history=(f"{epoch} {owner.id[-8:]} {at // 1000 - 86400} claimed",) if owner else (),
     )
     return replace(plain, **changes)
 
 
 def healthy(supervisors: int, shards: int, at: int) -> Snapshot:
-    """All shards are held, evenly."""
+    """All shards are held, evenly, each after a long history."""
     members = [member(number, at) for number in range(supervisors)]
     each = shards // len(STREAMS)
     names = [f"{stream}/{index}" for stream in STREAMS for index in range(each)]
     folded = tuple(f"{stream}/0-{each - 1}" for stream in STREAMS)
     members = [replace(one, shards=folded) for one in members]
-    leases = {name: lease(name, members[index % supervisors], at) for index, name in enumerate(names)}
+    leases = {}
+    for index, name in enumerate(names):
+        owner, other = members[index % supervisors], members[(index + 1) % supervisors]
+        turns = [(owner, "claimed"), (owner, "balanced"), (other, "claimed"), (other, "moved")] * 2
+        told = storied([(one, (9 - n) * 3600, why) for n, (one, why) in enumerate([*turns, (owner, "claimed")])], at)
+        leases[name] = lease(name, owner, at, history=told)
     return Snapshot(leases, {one.id: one for one in members}, {})
 
 
@@ -94,9 +98,9 @@ def troubled(supervisors: int, shards: int, at: int) -> Snapshot:
     leases, members = dict(whole.leases), list(whole.members.values())
     a, b, dead = members[0], members[1], members[-1]
     dead = replace(dead, renewed_at=at - 47_000)
-    drifting = replace(members[2], digest="13d7aa02c4")
-    rejected = replace(members[3], rejected="/etc/tenured/tenured.ini line 14: unknown key shard, did you mean shards?")
-    draining = replace(members[4], state="draining")
+    drifting = replace(members[1], digest="13d7aa02c4")
+    rejected = replace(members[2], rejected="/etc/tenured/tenured.ini line 14: unknown key shard, did you mean shards?")
+    draining = replace(members[3], state="draining")
     for one in (dead, drifting, rejected, draining):
         members = [one if each.id == one.id else each for each in members]
     told = storied(
@@ -110,7 +114,15 @@ def troubled(supervisors: int, shards: int, at: int) -> Snapshot:
     def change(shard: str, **changes: Any) -> None:
         leases[shard] = replace(leases[shard], **changes)
 
-    change("trades/7", owner=a.id, history=told, epoch=int(told[-1].split()[0]), open=0, quiet_ms=212_000)
+    change(
+        "trades/7",
+        owner=a.id,
+        history=told,
+        epoch=int(told[-1].split()[0]),
+        open=0,
+        quiet_ms=212_000,
+        since=at - 639_000,
+    )
     change("trades/8", owner=a.id, open=3)
     change("quotes/3", owner=b.id, move=f"{a.id} balance")
     change("quotes/4", owner=b.id, move="any")

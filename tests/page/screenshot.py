@@ -14,22 +14,22 @@ from tests.page import fleet
 from tests.page.browser import Browser, Tab, chromium
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "status-page.png"
-DESK = (1280, 1080)
+DESK = (1280, 1240)
 PHONE = (360, 780)
 
 
 def picture(
-    browser: Browser, path: Path, scheme: str, size: tuple[int, int], well: bool = False, down: int = 0
+    browser: Browser, path: Path, scheme: str, size: tuple[int, int], well: bool = False, down: int = 0, count: int = 10
 ) -> None:
-    """One picture of a fleet of ten supervisors, of which `well` says how it is."""
+    """One picture of a fleet of `count` supervisors, of which `well` says how it is."""
     at = fleet.now_ms()
-    rows = fleet.healthy(10, 1000, at) if well else fleet.troubled(10, 1000, at)
-    endpoint_ = endpoint.serve(("127.0.0.1", 0), (), fleet.FakeSources(fleet.json_of(rows, at)))
+    rows = (fleet.healthy if well else fleet.troubled)(count, count * 100, at)
+    served = endpoint.serve(("127.0.0.1", 0), (), fleet.FakeSources(fleet.json_of(rows, at)))
     try:
         with browser.tab() as tab:
             tab.resize(*size, scale=2 if size == PHONE else 1, mobile=size == PHONE)
             tab.prefer(scheme)
-            tab.open(f"http://127.0.0.1:{endpoint_.port}/")
+            tab.open(f"http://127.0.0.1:{served.port}/")
             tab.until("document.querySelectorAll('.shard').length > 0")
             if not well:
                 unfold(tab)
@@ -37,7 +37,7 @@ def picture(
             tab.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
             tab.screenshot(path)
     finally:
-        endpoint_.close()
+        served.close()
 
 
 def unfold(tab: Tab) -> None:
@@ -49,7 +49,7 @@ def unfold(tab: Tab) -> None:
 def main(arguments: list[str]) -> int:
     with chromium() as browser:
         if not arguments:
-            picture(browser, DOCS, "light", DESK, down=0)
+            picture(browser, DOCS, "light", DESK, count=5)
             return 0
         folder = Path(arguments[0])
         for scheme in ("light", "dark"):
