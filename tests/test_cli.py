@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from supervisor import exits
+from supervisor.cli import commands
 from supervisor.control import serve
 from supervisor.example import example
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("run", "check", "init", "status", "health", "example", "demo")
+COMMANDS = tuple(sorted(commands.commands))
 
 Tenured = Callable[..., subprocess.CompletedProcess[str]]
 
