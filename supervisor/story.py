@@ -41,7 +41,7 @@ def sentence(shard: ShardView, fleet: FleetView) -> str:
         told.append(f"{shard.open} of {shard.want} connections open{last}")
     if shard.state == "stale":
         told.append(f"last renewed {ago(shard.renewed_ago_ms)}")
-    return "; ".join(filter(None, (*told, note(shard, labels(fleet.supervisors)))))
+    return "; ".join(filter(None, (*told, note(shard, labels(fleet.supervisors), fleet.at))))
 
 
 def when(unix_s: int | None) -> str:

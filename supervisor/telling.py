@@ -15,6 +15,8 @@ from supervisor.values import duration_text
 
 _LISTED_MAX = 12
 _FOLDED_MAX = 60
+_RESTARTS_MIN = 3
+_RESTARTS_WITHIN_S = 300
 _HINTS = {
     "silent": "owned and renewed, but no connection is open; the log of the owner says why",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
@@ -93,8 +95,8 @@ def folded(shards: Sequence[str]) -> str:
 # --- beside a shard ---------------------------------------------------------------------------------------
 
 
-def note(shard: ShardView, names: dict[str, str]) -> str:
-    """What its state does not say."""
+def note(shard: ShardView, names: dict[str, str], at: int) -> str:
+    """What its state does not say, at this unix millisecond: a shard whose child crashes again and again is held."""
     told = []
     if shard.holding:
         told.append("its owner may be holding its connections")
@@ -106,6 +108,11 @@ def note(shard: ShardView, names: dict[str, str]) -> str:
         wish = wishes.parse(shard.move)
         target = "anybody else" if wish.target is None else names.get(wish.target, wish.target)
         told.append(f"to go to {target}, {'to even the loads' if wish.by_peer else 'as an operator wishes'}")
+    last = shard.history[-1] if shard.history else None
+    if last and last.at and last.reason == "restart" and last.times >= _RESTARTS_MIN and shard.owner is not None:
+        since_s = at // 1000 - last.at
+        if since_s < _RESTARTS_WITHIN_S:
+            told.append(f"its child was started again {last.times} times, the last time {max(0, since_s)}s ago")
     return "; ".join(told)
 
 

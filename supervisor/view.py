@@ -110,7 +110,7 @@ def _of_shards(fleet: FleetView, every: bool) -> tuple[list[Row], ...]:
     fine = [shard for shard in fleet.shards if shard.state in FINE]
     if every or len(fleet.shards) <= ROWS_MAX:
         return ([_of_shard(shard, names, fleet.at) for shard in wrong + fine],)
-    special = wrong + [shard for shard in fine if note(shard, names)]
+    special = wrong + [shard for shard in fine if note(shard, names, fleet.at)]
     if len(special) > ROWS_MAX:
         return (_groups(fleet.shards, names),)
     single = {shard.shard for shard in special}
@@ -128,7 +128,7 @@ def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
         "OPEN": cell(f"{shard.open}/{shard.want}"),
         "QUIET": cell(age(shard.quiet_ms)),
         "RENEWED": cell(ago(shard.renewed_ago_ms)),
-        "NOTE": cell(note(shard, names)),
+        "NOTE": cell(note(shard, names, at)),
     }
 
 

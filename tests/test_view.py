@@ -201,6 +201,22 @@ def test_notes_say_what_a_state_does_not() -> None:
     assert "NOTE" not in text_of(seen(member(ME), *FULL))
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (f"7 x {NOW // 1000 - 12} restart x3", True),
+        (f"7 x {NOW // 1000 - 12} restart x2", False),
+        (f"7 x {NOW // 1000 - 300} restart x30", False),
+        (f"7 x {NOW // 1000 - 12} reclaimed x3", False),
+    ],
+)
+def test_a_held_shard_whose_child_crashes_again_and_again_has_a_note(entry: str, told: bool) -> None:
+    fleet = seen(member(ME, ("t/0",)), lease("t/0", history=(f"6 x {NOW // 1000 - 900} claimed", entry)))
+    assert fleet.counts == {"held": 1}
+    assert ("its child was started again 3 times, the last time 12s ago" in text_of(fleet)) is told
+    assert "NOTE" not in text_of(seen(lease("t/0", owner=None, history=(entry,))))
+
+
 def test_an_owner_is_named_by_its_host_unless_two_share_it_or_its_row_is_gone() -> None:
     fleet = seen(member(LONG_ID), member("a:1:x"), member("a:2:y"), lease("t/0", owner="gone:3:z"))
     assert labels(fleet.supervisors) == {
