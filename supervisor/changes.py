@@ -27,6 +27,9 @@ _WORDS = {
     "unconfigured": "gave it up, it is no longer in its configuration",
     "stopped": "gave it up, the supervisor was stopped",
     "stop-timeout": "gave it up, its child had to be killed since it did not stop in time",
+    "start-timeout": "gave it up, its child had to be killed since it did not start in time",
+    "hung": "gave it up, its child had to be killed since it hung",
+    "fenced": "gave it up, its child was killed since nothing could be renewed in time",
     "hurried": "gave it up, the supervisor was stopped in a hurry",
     "deposed": "lost it to an operator, who removed it by force",
 }

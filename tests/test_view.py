@@ -121,7 +121,7 @@ def test_the_docs_list_every_state() -> None:
 def test_each_reason_of_the_docs_is_told_in_words() -> None:
     rows = re.findall(r"^\| (`.*?) \|", PAGE.split("\n## History\n")[1].split("\n## ")[0], re.M)
     reasons = [reason for row in rows for reason in re.findall(r"`([\w-]+)`", row)]
-    assert len(reasons) == 13
+    assert len(reasons) == 16
     assert [reason for reason in reasons if words(change_of(f"1 x 1800000000 {reason}")) == reason] == []
 
 
