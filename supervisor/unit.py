@@ -34,6 +34,9 @@ EnvironmentFile=-/etc/tenured/environment
 Restart=on-failure
 RestartSec=500ms
 RestartPreventExitStatus=2 78
+# A start that was refused (an unfit store, a lock that is held, a permission that is missing) is tried again, but not
+# twice a second.
+ExecStopPost=/bin/sh -c 'case $$EXIT_STATUS in 69|71|73|77) sleep 5 ;; esac'
 TimeoutStartSec=60s
 # A longer stop_timeout extends it by itself.
 TimeoutStopSec=30s

@@ -15,6 +15,7 @@ from workers.kernel import boottime_ns
 
 KILL_MAX_S = 4.0
 OUTAGE_S = 30.0
+REFUSED_EVERY_S = 5.0
 MEMORY_MAX_BYTES = 500 * 2**20
 EATER = "s/2"
 AWAY_STORE = "dynamodb://leases?region=eu-west-1&endpoint_url=http://127.0.0.1:9"
@@ -164,6 +165,21 @@ def stays_stopped_by_a_mistake(service: Service) -> str:
     return "one start, exit 78"
 
 
+def tries_a_refused_start_again(service: Service) -> str:
+    """a store that is unfit is tried again, at most every five seconds; once it is another one the service starts"""
+    machine = service.machine
+    machine.run("systemctl stop tenured")
+    machine.write("/etc/tenured/tenured.ini", configuration(store="sqlite:////var/lib/feed"))
+    restarts, start_ns = service.restarts, boottime_ns()
+    machine.run("systemctl start --no-block tenured")
+    until(lambda: service.restarts == restarts + 1, 30, 0.1)
+    again_s = seconds_since(start_ns)
+    machine.write("/etc/tenured/tenured.ini", configuration())
+    service.wait_streaming(since_ns=start_ns)
+    assert again_s >= REFUSED_EVERY_S
+    return f"again after {again_s:.1f} s"
+
+
 def _end(service: Service) -> tuple[str, str]:
     return service.machine.shows("ActiveState"), service.machine.shows("ExecMainStatus")
 
@@ -206,6 +222,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     starts_again,
     stays_drained,
     stays_stopped_by_a_mistake,
+    tries_a_refused_start_again,
     outlasts_the_outage,
     survives_reboot,
 )
