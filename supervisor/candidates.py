@@ -54,11 +54,11 @@ def candidates_in(snapshot: Snapshot, now_ms: int) -> Candidates:
 
 
 def named(name: str, all_of_them: Candidates, now_ms: int) -> Candidate | str:
-    """The one live supervisor of this id, random part of an id, or host; else a sentence."""
+    """The one live supervisor of this id, its random part, the form that `status` shows, or host; else a sentence."""
     if name in all_of_them:
         meant = [all_of_them[name]]
     else:
-        meant = [each for each in all_of_them.values() if name in (each.host, short_id(each.id))]
+        meant = [each for each in all_of_them.values() if name in _names(each)]
     live = [each for each in meant if each.live]
     if len(live) > 1:  # a host whose old supervisor is going, while the next is there
         live = [each for each in live if not each.drains] or live
@@ -70,6 +70,11 @@ def named(name: str, all_of_them: Candidates, now_ms: int) -> Candidate | str:
         age_s = (now_ms - max(each.renewed_at for each in meant)) / 1000
         return f"{name} is not live: it was last renewed {age_s:.1f} s ago; {_who_lives(all_of_them)}"
     return f"there is no supervisor {name}; {_who_lives(all_of_them)}"
+
+
+def _names(candidate: Candidate) -> set[str]:
+    part, hosts = short_id(candidate.id), {candidate.host, candidate.id.partition(":")[0]}
+    return {part, *hosts, *(f"{host}:{part}" for host in hosts)}
 
 
 def _who_lives(all_of_them: Candidates) -> str:

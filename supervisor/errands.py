@@ -55,6 +55,7 @@ class Errands:
         self._call_timeout_s = call_timeout_s
         self._tasks = {shard: Task(shard, os.urandom(8).hex(), first.rows.get(shard)) for shard in shards}
         self._began_s = time.monotonic()
+        self._looks = 0
         self._failure = ""  # of the last call, if it failed
 
     def run(self, timeout_s: float) -> Iterator[Report]:
@@ -86,9 +87,9 @@ class Errands:
                 return None
             case Wait() if not self._wait:
                 return Report(task.shard, True, f"{task.shard} {asked(self._order, task, self._sight)}")
-            case Told(done=True, text=text):
-                after = f", after {time.monotonic() - self._began_s:.1f} s" if task.writes else ""
-                return Report(task.shard, True, f"{task.shard} {text}{after}")
+            case Told(done=True, text=text, then=then):
+                after = f", after {time.monotonic() - self._began_s:.1f} s" if self._looks else ""
+                return Report(task.shard, True, f"{task.shard} {text}{after}{then and f'; {then}'}")
             case Told(text=text):
                 return self._not_done(task, text)
         return None
@@ -119,6 +120,7 @@ class Errands:
     # --- looking ------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
+        self._looks += 1
         if len(self._tasks) > FEW:
             self._look_at_all()
             return

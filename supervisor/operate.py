@@ -89,11 +89,12 @@ def _move(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
         if isinstance(found, str):
             return no(found)
         target = found
-    if _has_moved(task, row, target):
+    move = target.id if target else wishes.ANYBODY
+    begun = task.writes > 0 or (task.first is not None and task.first.move == move)
+    if row.owner == target.id if target else begun and _is_elsewhere(task, row):
         return Told(True, _moved(task, row))
     if row.owner is None and target is None:
-        return Wait() if task.writes else no("nobody owns it: whoever is able to claims it")
-    move = target.id if target else wishes.ANYBODY
+        return Wait() if begun else no("nobody owns it: whoever is able to claims it")
     if row.move == move:
         return Wait()
     objection = _objection(row, target, sight)
@@ -104,10 +105,8 @@ def _move(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
     return Send(Wish(row.shard, row.owner, row.epoch, row.move, move))
 
 
-def _has_moved(task: Task, row: Lease, target: Candidate | None) -> bool:
-    if target:
-        return row.owner == target.id
-    if not task.writes or task.first is None or row.owner in (None, task.first.owner):
+def _is_elsewhere(task: Task, row: Lease) -> bool:
+    if task.first is None or row.owner in (None, task.first.owner):
         return False
     # An incarnation of the same host that took its own back is no other place.
     return not row.history or change_of(row.history[-1]).reason != "reclaimed"
@@ -163,7 +162,7 @@ def _pause(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
     if not row.paused:
         return no("somebody resumed it meanwhile") if task.seen else Send(_paused(row, True))
     if row.owner is None:
-        return Told(True, _is_paused(task, row))
+        return _is_paused(task, row)
     silent_ms = sight.now_ms - row.renewed_at
     if silent_ms <= row.duration_ms:
         return Wait()
@@ -182,17 +181,19 @@ def _depose(task: Task, row: Lease, sight: Sight) -> Depose:
     return Depose(row.shard, row.owner, row.epoch, task.nonce, history, sight.now_ms)
 
 
-def _is_paused(task: Task, row: Lease) -> str:
+def _is_paused(task: Task, row: Lease) -> Told:
     if not task.writes and (task.first is None or task.first.owner is None):
-        return "is paused already"
+        return Told(True, "is paused already")
     if row.nonce == task.nonce:
         owner = task.seen.owner if task.seen else "its owner"
-        return (
-            f"is paused by force, epoch {row.epoch - 1} -> {row.epoch}; {owner} kills its child when it next looks; "
-            f"once resumed, it is claimed {row.duration_ms / 1000:g} s from now at the earliest"
+        return Told(
+            True,
+            f"is paused by force, epoch {row.epoch - 1} -> {row.epoch}",
+            f"{owner} kills its child when it next looks, and once resumed the shard is claimed "
+            f"{row.duration_ms / 1000:g} s from now at the earliest",
         )
     was = task.first
-    return f"is paused, {was.owner} gave it up" if was and was.owner else "is paused, nobody owned it"
+    return Told(True, f"is paused, {was.owner} gave it up" if was and was.owner else "is paused, nobody owned it")
 
 
 # --- resuming ---------------------------------------------------------------------------------------------

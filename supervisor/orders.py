@@ -60,10 +60,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The end. `text` goes on after the shard's name if it was `done`, else it says why not."""
+    """The end. `text` goes on after the shard's name if it was `done`, else it says why not. `then`: what else is worth
+    knowing."""
 
     done: bool
     text: str
+    then: str = ""
 
 
 Step = Send | Wait | Told

@@ -1,0 +1,356 @@
+"""What a command of an operator decides about one shard, from rows alone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.candidates import candidates_in, named
+from supervisor.operate import WRITES_MAX, asked, decide, known_shards, late, meant_by
+from supervisor.orders import Order, Send, Sight, Step, Task, Told, Verb, Wait
+from supervisor.records import Lease, Member, Snapshot
+from supervisor.writes import Depose, Forget, Pause, Wish
+
+NOW = 1_800_000_000_000
+A, B, C = "host-a:1:aa", "host-b:2:bb", "host-c:3:cc"
+SHARD = "trades/7"
+VERBS: tuple[Verb, ...] = ("move", "pause", "resume", "forget")
+
+
+def row(owner: str | None = A, **changes: object) -> Lease:
+    made = Lease(SHARD, owner, 12, 3, "n", 10_000, renewed_at=NOW - 400, history=("12 aa 1800000000 claimed",))
+    return replace(made, **changes)
+
+
+def member(supervisor: str, **changes: object) -> Member:
+    host = supervisor.partition(":")[0]
+    made = Member(supervisor, "f", "active", 1, "n", 10_000, 4, ("trades/0-15",), host=host, renewed_at=NOW - 500)
+    return replace(made, **changes)
+
+
+def sight(lease: Lease | None, *members: Member, others: int = 0, **bad: str) -> Sight:
+    """The row, and so many other shards that A and B have each."""
+    rows = {lease.shard: lease} if lease else {}
+    for owner in (A, B):
+        for index in range(others):
+            rows[f"x/{owner}/{index}"] = row(owner, shard=f"x/{owner}/{index}")
+    snapshot = Snapshot(rows, {each.id: each for each in members}, bad)
+    return Sight(rows, candidates_in(snapshot, NOW), bad, NOW)
+
+
+def both(lease: Lease | None, **options: int) -> Sight:
+    return sight(lease, member(A), member(B), **options)
+
+
+def task(first: Lease | None, seen: Lease | None = None, writes: int | None = None) -> Task:
+    return Task(SHARD, "nonce", first, seen, int(seen is not None) if writes is None else writes)
+
+
+def why_not(step: Step) -> str:
+    assert isinstance(step, Told), step
+    assert not step.done, step
+    return step.text
+
+
+def done(step: Step) -> str:
+    assert isinstance(step, Told), step
+    assert step.done, step
+    return step.text
+
+
+MOVE, MOVE_TO_B = Order("move"), Order("move", to="host-b")
+
+# --- moving -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("order", "move"), [(MOVE, "any"), (MOVE_TO_B, B)])
+@pytest.mark.parametrize("before", [None, f"{B} balance", f"{C} balance", C])
+def test_a_wish_to_move_is_conditional_on_the_row_as_seen_and_replaces_any_other(
+    order: Order, move: str, before: str | None
+) -> None:
+    seen = row(move=before)
+    assert decide(order, task(seen), both(seen)) == Send(Wish(SHARD, A, 12, before, move))
+
+
+def test_a_wish_that_stands_there_already_is_waited_for_and_not_written_again() -> None:
+    for order, move in ((MOVE, "any"), (MOVE_TO_B, B)):
+        wished = row(move=move)
+        assert decide(order, task(wished), both(wished)) == Wait()
+        moved = row(B, epoch=13, history=("12 aa 1 moved", "13 bb 2 claimed"))
+        assert "moved from host-a:1:aa to host-b:2:bb" in done(decide(order, task(wished), both(moved)))
+
+
+@pytest.mark.parametrize("order", [MOVE, MOVE_TO_B])
+def test_a_move_is_over_when_another_owns_the_shard(order: Order) -> None:
+    first = row()
+    wished = row(move=B if order.to else "any")
+    for waiting in (wished, replace(wished, owner=None), replace(wished, epoch=13)):
+        assert decide(order, task(first, first), both(waiting)) == Wait()
+    moved = row(B, epoch=13, history=("12 aa 1 moved", "13 bb 2 claimed"))
+    text = "moved from host-a:1:aa to host-b:2:bb, epoch 12 -> 13"
+    assert done(decide(order, task(first, first), both(moved))) == text
+
+
+def test_a_shard_that_is_there_already_is_as_good_as_moved() -> None:
+    there = row(B)
+    assert done(decide(MOVE_TO_B, task(there), both(there))) == f"is at {B} already, epoch 12"
+
+
+def test_the_next_incarnation_on_the_same_host_is_no_other_place() -> None:
+    first = row()
+    again = row("host-a:9:a9", epoch=13, history=("13 a9 1800000000 reclaimed",))
+    seen = sight(again, member("host-a:9:a9"), member(B))
+    assert decide(MOVE, task(first, first), seen) == Send(Wish(SHARD, "host-a:9:a9", 13, None, "any"))
+
+
+def test_a_shard_that_went_to_a_third_one_is_asked_of_that() -> None:
+    first = row()
+    third = row(C, epoch=13)
+    step = decide(MOVE_TO_B, task(first, first), sight(third, member(A), member(B), member(C)))
+    assert step == Send(Wish(SHARD, C, 13, None, B))
+    assert "changed 5 times under our hands" in why_not(
+        decide(MOVE_TO_B, task(first, first, WRITES_MAX), sight(third, member(A), member(B), member(C)))
+    )
+
+
+def test_a_wish_that_its_owner_took_back_is_told_with_the_reason_and_not_repeated() -> None:
+    first = row()
+    full = sight(first, member(A), member(B, capacity=2), others=2)
+    assert why_not(decide(MOVE_TO_B, task(first, first), full)) == f"{B} has no room: it has 2 shards of at most 2"
+    assert "took the wish back; the log of the owner says why" in why_not(
+        decide(MOVE_TO_B, task(first, first), both(first))
+    )
+    other = row(move=C)
+    assert f"another wish took the place of ours: to move to {C}" in why_not(
+        decide(MOVE_TO_B, task(first, first), both(other))
+    )
+
+
+def test_a_free_row_goes_to_the_target_of_a_wish_and_to_anybody_without_one() -> None:
+    free = row(None)
+    assert decide(MOVE_TO_B, task(free), both(free)) == Send(Wish(SHARD, None, 12, None, B))
+    assert why_not(decide(MOVE, task(free), both(free))) == "nobody owns it: whoever is able to claims it"
+
+
+@pytest.mark.parametrize(
+    ("members", "order", "sentence"),
+    [
+        ([member(A)], MOVE, "nobody else can take it: no other live supervisor is configured for it"),
+        ([member(A), member(B, capacity=0)], MOVE, f"nobody else can take it: {B} is full or draining"),
+        ([member(A), member(B, state="draining")], MOVE, f"nobody else can take it: {B} is full or draining"),
+        ([member(A), member(B, shards=("chat",))], MOVE, "nobody else can take it: no other live supervisor"),
+        ([member(A), member(B, renewed_at=NOW - 10_001)], MOVE, "nobody else can take it: no other live supervisor"),
+        ([member(A), member(B, state="draining")], MOVE_TO_B, f"{B} drains"),
+        ([member(A), member(B, shards=("chat",))], MOVE_TO_B, f"it is not configured at {B}"),
+        ([member(A), member(B, capacity=0)], MOVE_TO_B, f"{B} has no room: it has 0 shards of at most 0"),
+    ],
+)
+def test_what_is_in_vain_is_told_before_anything_is_written(members: list[Member], order: Order, sentence: str) -> None:
+    assert why_not(decide(order, task(row()), sight(row(), *members))).startswith(sentence)
+
+
+def test_a_paused_shard_does_not_move() -> None:
+    assert "`tenured resume trades/7` lets it run" in why_not(decide(MOVE, task(row()), both(row(paused=True))))
+
+
+# --- who is meant -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [B, "host-b", "bb", "host-b:bb"])
+def test_a_supervisor_is_named_by_its_id_its_random_part_both_or_its_host(name: str) -> None:
+    found = named(name, both(None).candidates, NOW)
+    assert not isinstance(found, str)
+    assert found.id == B
+
+
+def test_a_name_that_is_none_or_ambiguous_or_of_the_dead_is_answered_with_those_that_live() -> None:
+    members = [member(A), member(B), member("host-b:4:dd"), member(C, renewed_at=NOW - 60_000)]
+    candidates = sight(None, *members).candidates
+    lives = f"live are {A}, {B}, host-b:4:dd"
+    assert named("host-x", candidates, NOW) == f"there is no supervisor host-x; {lives}"
+    assert named("host-b", candidates, NOW) == f"host-b is ambiguous, give one of the ids: {B}, host-b:4:dd"
+    assert named("host-c", candidates, NOW) == f"host-c is not live: it was last renewed 60.0 s ago; {lives}"
+    assert named(C, candidates, NOW) == f"{C} is not live: it was last renewed 60.0 s ago; {lives}"
+    dead = sight(None, member(A, renewed_at=0)).candidates
+    assert named("x", dead, NOW) == "there is no supervisor x; none is live by the clock of this machine"
+
+
+def test_on_a_host_whose_supervisor_is_being_replaced_the_new_one_is_meant() -> None:
+    found = named("host-b", sight(None, member(B, state="draining"), member("host-b:4:dd")).candidates, NOW)
+    assert not isinstance(found, str)
+    assert found.id == "host-b:4:dd"
+
+
+def test_shards_are_known_by_their_rows_by_the_configuration_of_members_and_by_bad_rows() -> None:
+    seen = sight(row(shard="old/1"), member(A, shards=("trades/0-2", "chat")), **{"bad/0": "no", "@dead": "no"})
+    assert known_shards(seen) == ["bad/0", "chat", "old/1", "trades/0", "trades/1", "trades/2"]
+    assert meant_by("trades/*", known_shards(seen)) == ["trades/0", "trades/1", "trades/2"]
+    assert meant_by("chat", known_shards(seen)) == ["chat"]
+    assert meant_by("trades/[01]", known_shards(seen)) == ["trades/0", "trades/1"]
+    assert meant_by("Chat", known_shards(seen)) == []
+
+
+# --- pausing ----------------------------------------------------------------------------------------------
+
+PAUSE, FORCE = Order("pause"), Order("pause", force=True)
+
+
+def test_a_pause_is_over_when_the_owner_has_given_the_shard_up() -> None:
+    first = row()
+    assert decide(PAUSE, task(first), both(first)) == Send(Pause(SHARD, A, 12, True))
+    stopping = row(paused=True)
+    assert decide(PAUSE, task(first, first), both(stopping)) == Wait()
+    assert done(decide(PAUSE, task(first, first), both(row(None, paused=True)))) == f"is paused, {A} gave it up"
+
+
+def test_a_free_shard_is_paused_by_the_mark_alone_with_force_or_without() -> None:
+    free = row(None)
+    for order in (PAUSE, FORCE):
+        assert decide(order, task(free), both(free)) == Send(Pause(SHARD, None, 12, True))
+        paused = row(None, paused=True)
+        assert done(decide(order, task(free, free), both(paused))) == "is paused, nobody owned it"
+
+
+def test_a_paused_shard_is_paused_already() -> None:
+    paused = row(None, paused=True)
+    for order in (PAUSE, FORCE):
+        assert done(decide(order, task(paused), both(paused))) == "is paused already"
+    stopping = row(paused=True)
+    assert decide(PAUSE, task(stopping), both(stopping)) == Wait()
+    assert done(decide(PAUSE, task(stopping), both(paused))) == f"is paused, {A} gave it up"
+
+
+def test_an_owner_that_died_need_not_give_a_paused_shard_up() -> None:
+    dead = row(paused=True, renewed_at=NOW - 31_000)
+    assert done(decide(PAUSE, task(row(), row()), both(dead))).endswith("but renewed it 31.0 s ago")
+    holding = replace(dead, policy="hold")
+    assert done(decide(PAUSE, task(row(), row()), both(holding))).endswith("since its outage_policy is hold")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_force_deposes_the_owner_whether_or_not_it_was_asked_before(paused: bool) -> None:
+    first = row(paused=paused)
+    step = decide(FORCE, task(first), both(first))
+    assert step == Send(Depose(SHARD, A, 12, "nonce", (*first.history, f"12 aa {NOW // 1000} deposed"), NOW))
+    deposed = row(None, epoch=13, nonce="nonce", paused=True, forced=True)
+    told = decide(FORCE, task(first, first), both(deposed))
+    assert done(told) == "is paused by force, epoch 12 -> 13"
+    assert isinstance(told, Told)
+    assert told.then.endswith("once resumed the shard is claimed 10 s from now at the earliest")
+
+
+def test_an_owner_that_came_in_between_is_deposed_too() -> None:
+    other = row(B, epoch=13)
+    assert isinstance(decide(FORCE, task(row(), writes=1), both(other)), Send)
+
+
+def test_who_is_resumed_by_somebody_else_is_not_paused_again() -> None:
+    assert why_not(decide(PAUSE, task(row(), row()), both(row()))) == "somebody resumed it meanwhile"
+
+
+# --- resuming ---------------------------------------------------------------------------------------------
+
+RESUME = Order("resume")
+
+
+def test_a_resume_is_over_when_the_shard_has_an_owner() -> None:
+    paused = row(None, paused=True)
+    assert decide(RESUME, task(paused), both(paused)) == Send(Pause(SHARD, None, 12, False))
+    for waiting in (row(None), row(None, forced=True), row(renewed_at=NOW - 20_000)):
+        assert decide(RESUME, task(paused, paused), both(waiting)) == Wait()
+    assert done(decide(RESUME, task(paused, paused), both(row(B, epoch=13)))) == f"runs at {B}, epoch 13"
+
+
+def test_a_shard_that_is_not_paused_is_said_to_be_so() -> None:
+    assert done(decide(RESUME, task(row()), both(row()))) == f"is not paused, it runs at {A}, epoch 12"
+    free = row(None)
+    assert done(decide(RESUME, task(free), both(free))) == "is not paused; nobody owns it, epoch 12"
+
+
+def test_a_shard_that_nobody_can_take_is_resumed_and_that_is_told() -> None:
+    paused = row(None, paused=True)
+    assert isinstance(decide(RESUME, task(paused), sight(paused)), Send)
+    sentence = "it may run again, but nobody can take it: no live supervisor is configured for it"
+    assert why_not(decide(RESUME, task(paused, paused), sight(row(None)))) == sentence
+
+
+def test_who_is_paused_by_somebody_else_is_not_resumed_again() -> None:
+    paused = row(None, paused=True)
+    assert why_not(decide(RESUME, task(paused, paused), both(paused))) == "somebody paused it again meanwhile"
+
+
+# --- forgetting -------------------------------------------------------------------------------------------
+
+FORGET = Order("forget")
+ELSEWHERE = member(B, shards=("chat",))
+
+
+def test_a_free_shard_that_nobody_live_is_configured_for_is_forgotten() -> None:
+    free = row(None)
+    for members in ([ELSEWHERE], [ELSEWHERE, member(A, renewed_at=NOW - 10_001)], []):
+        assert decide(FORGET, task(free), sight(free, *members)) == Send(Forget(SHARD, 12))
+    assert done(decide(FORGET, task(free, free), sight(None))) == "is forgotten, epoch 12 was its last"
+    assert done(decide(FORGET, task(free, writes=1), sight(None))) == "is forgotten, epoch 12 was its last"
+
+
+@pytest.mark.parametrize(
+    ("lease", "members", "sentence"),
+    [
+        (row(), [ELSEWHERE], f"it is not free: {A} owns it, epoch 12, renewed 0.4 s ago"),
+        (row(None), [member(A), member(B)], f"it is configured at {A} and 1 more; take it out of the configuration"),
+        (row(None), [member(A, renewed_at=NOW - 60_000)], "no supervisor is live by the clock here, and host-a:1:aa"),
+        (row(None, forced=True), [ELSEWHERE], "its owner was deposed 0.4 s ago and may still run it"),
+    ],
+)
+def test_what_somebody_owns_or_is_configured_for_is_not_forgotten(
+    lease: Lease, members: list[Member], sentence: str
+) -> None:
+    assert why_not(decide(FORGET, task(lease), sight(lease, *members))).startswith(sentence)
+
+
+def test_a_deposed_shard_is_forgotten_once_its_owner_has_certainly_ended() -> None:
+    deposed = row(None, forced=True, renewed_at=NOW - 10_001)
+    assert decide(FORGET, task(deposed), sight(deposed, ELSEWHERE)) == Send(Forget(SHARD, 12))
+
+
+# --- all of them ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_row_that_is_missing_or_bad_is_told(verb: Verb) -> None:
+    assert why_not(decide(Order(verb), task(None), both(None))) == "it has no row: no supervisor has made one yet"
+    assert why_not(decide(Order(verb), task(row()), both(None))) == "its row is gone"
+    bad = sight(None, member(A), **{SHARD: "epoch is 0"})
+    assert why_not(decide(Order(verb), task(None), bad)) == "its row does not parse: epoch is 0"
+
+
+def test_what_did_not_come_in_time_is_told_as_it_stands() -> None:
+    wished = row(move=B)
+    owns = f"{A} owns it, epoch 12, renewed 0.4 s ago"
+    assert late(MOVE_TO_B, wished, NOW) == f"{owns}, and the wish to move to {B} stands in its row"
+    assert late(PAUSE, row(paused=True), NOW) == owns
+    assert late(RESUME, row(None, forced=True), NOW) == "nobody owns it (its last owner was deposed), epoch 12"
+    assert late(MOVE, None, NOW) == "it has no row"
+
+
+def test_who_does_not_wait_is_told_what_was_written() -> None:
+    assert asked(MOVE_TO_B, task(row()), both(row())) == f"shall move from {A} to host-b"
+    assert asked(MOVE, task(row()), both(row())) == f"shall move from {A} to anybody else"
+    assert asked(PAUSE, task(row()), both(row())) == f"is paused as soon as {A} has stopped it"
+    assert asked(RESUME, task(row()), both(row())) == "may run again"
+
+
+def test_no_supervisor_ever_deposes_or_forgets() -> None:
+    """Only the command makes such a write; others name the types to carry it out or to ignore it."""
+    folder = Path(__file__).resolve().parent.parent / "supervisor"
+    makers = {
+        path.stem
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Depose", "Forget")
+        if node.args or node.keywords
+    }
+    assert makers == {"operate"}
