@@ -16,6 +16,7 @@ _NAMED_SO = r"auth|cookie|token|key|secret|passw|sign|credential"
 _MEMBER_NAMED_SO = r"auth|token|(?:api|access|private|secret)[_-]?key|secret|passw|signature|credential"
 _HEADER = re.compile(_NAMED_SO, re.IGNORECASE)
 _URL = re.compile(rf"//[^/\s]*:[^/\s$]+@|[?&][^=&\s]*(?:{_NAMED_SO})[^=&\s]*=[^$&\s]", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _MEMBER = re.compile(rf'"[^"]*(?:{_MEMBER_NAMED_SO})[^"]*"\s*:\s*"((?:[^"\\]|\\.)+)"', re.IGNORECASE)
 
 
@@ -37,5 +38,5 @@ def _is_literal_secret(name: str, text: str) -> bool:
     if name.startswith("header."):
         return bool(_HEADER.search(name)) and not parse_template(text).placeholders
     if name == "url":
-        return bool(_URL.search(text))
+        return bool(_URL.search(_PLACEHOLDER.sub("$", text)))
     return name == "subscribe" and any("${" not in value for value in _MEMBER.findall(text))

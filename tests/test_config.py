@@ -392,15 +392,20 @@ def test_a_pattern_of_includes_that_matches_nothing_is_told(write: Callable[...,
         ('subscribe = {"key": "trades.btc", "op": "subscribe"}', False),
         ("header.X-Api-Key = abc", True),
         ("header.X-Note = abc", False),
+        ("[stream:x]\nurl = ws://user:abc@host/", True),
+        ("[stream:x]\nurl = ws://${env:HOME}:abc@host/", True),
+        ("[stream:x]\nurl = ws://user:${env:HOME}@host/", False),
+        ("[stream:x]\nurl = ws://host/?token=abc", True),
+        ("[stream:x]\nurl = ws://host/?token=${env:HOME}", False),
     ],
 )
 def test_secrets_in_a_public_file_are_found_by_their_names(
     write: Callable[..., str], tmp_path: Path, stream: str, exposed: bool
 ) -> None:
     (tmp_path / "token").write_text(SECRET)
-    warnings = examine(write(stream=f"{stream}\n", mode=0o644), {}).warnings
+    warnings = examine(write(stream=f"{stream}\n", mode=0o644), {"HOME": "/"}).warnings
     assert ["SECRET EXPOSED" in warning for warning in warnings] == [True] * exposed
-    assert examine(write(stream=f"{stream}\n", mode=0o640), {}).warnings == ()
+    assert examine(write(stream=f"{stream}\n", mode=0o640), {"HOME": "/"}).warnings == ()
 
 
 @pytest.mark.parametrize(

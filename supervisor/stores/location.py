@@ -2,7 +2,7 @@
 
 `dynamodb://TABLE?region=..&endpoint_url=..&profile=..`, or `sqlite:///PATH` for the supervisors of one host. Every
 error is a ValueError of one sentence that says what would be right. A location never contains a secret, so it may
-be shown anywhere. `parse` does no I/O.
+be shown anywhere; of a text that is none only what cannot be one. `parse` does no I/O.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def parse(url: str, base: Path) -> Location:
     """Relative paths resolve against `base`. Raises ValueError."""
     scheme, separator, rest = url.partition("://")
     if not separator:
-        raise ValueError(f"store {url!r} is no URL, expected {_EXAMPLES}")
+        raise ValueError(f"store is no URL, expected {_EXAMPLES}")
     if scheme == "sqlite":
         return _parse_sqlite(rest, base)
     if scheme == "dynamodb":
@@ -62,16 +62,23 @@ def parse(url: str, base: Path) -> Location:
     raise ValueError(f"store has the unknown scheme {scheme}://, {meant}")
 
 
+def _shown(rest: str) -> str:
+    """Without what stands where other stores have a user, a password or a key."""
+    _, at, place = rest.partition("?")[0].rpartition("@")
+    return f"...{at}{place}" if at else place
+
+
 def _parse_sqlite(rest: str, base: Path) -> SqliteLocation:
+    shown = _shown(rest)
     if not rest.startswith("/"):
-        raise ValueError(f"store sqlite://{rest} names a host, write sqlite:///{rest} for a path relative to {base}")
+        raise ValueError(f"store sqlite://{shown} names a host, write sqlite:///{shown} for a path relative to {base}")
     path = rest[1:]
     if not path or path.endswith("/"):
-        raise ValueError(f"store sqlite://{rest} names no file, expected for example sqlite:///leases.db")
+        raise ValueError(f"store sqlite://{shown} names no file, expected for example sqlite:///leases.db")
     if path.startswith(":memory:"):
         raise ValueError("store sqlite:///:memory: is lost with its process, expected the path of a file")
     if "?" in path:
-        raise ValueError(f"store sqlite://{rest} has options after '?', but sqlite:// takes none")
+        raise ValueError(f"store sqlite://{shown} has options after '?', but sqlite:// takes none")
     return SqliteLocation(Path(base, path))
 
 
@@ -79,14 +86,15 @@ def _parse_dynamodb(rest: str) -> DynamoLocation:
     table, _, query = rest.partition("?")
     if not re.fullmatch(r"[A-Za-z0-9_.-]{3,255}", table):
         raise ValueError(
-            f"store names the DynamoDB table {table!r}, expected 3 to 255 of the characters A-Z a-z 0-9 _ . -"
+            f"store names the DynamoDB table {_shown(table)!r}, expected 3 to 255 of the characters A-Z a-z 0-9 _ . -"
         )
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OPTIONS:
             near = difflib.get_close_matches(name, _OPTIONS, 1, 0.5)
             meant = f"did you mean {near[0]}?" if near else f"expected {', '.join(_OPTIONS)}"
-            raise ValueError(f"store dynamodb://{table} has the unknown option {name}, {meant}")
+            named = f"the unknown option {name}" if re.fullmatch(r"[a-z_]{1,32}", name) else "an unknown option"
+            raise ValueError(f"store dynamodb://{table} has {named}, {meant}")
         if name in options or not value:
             raise ValueError(f"store dynamodb://{table} needs exactly one value for the option {name}")
         options[name] = value

@@ -38,7 +38,7 @@ def test_a_url_names_a_place_and_reads_the_same_when_shown(url: str, location: o
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("leases.db", "store 'leases.db' is no URL, expected dynamodb://TABLE?region=eu-west-1 or sqlite:///PATH"),
+        ("leases.db", "store is no URL, expected dynamodb://TABLE?region=eu-west-1 or sqlite:///PATH"),
         ("", "is no URL"),
         ("dynamo://leases", "unknown scheme dynamo://, did you mean dynamodb://?"),
         ("sqlit:///leases.db", "did you mean sqlite://?"),
@@ -66,6 +66,27 @@ def test_a_url_that_is_none_is_one_sentence_that_says_what_would_be_right(url: s
         parse(url, BASE)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hunter2",
+        "postgres://me:hunter2@host/leases",
+        "sqlite://me:hunter2@host/leases.db",
+        "sqlite:///leases.db?key=hunter2",
+        "sqlite://host/leases.db?key=hunter2",
+        "dynamodb://KEY:hunter2@leases?region=eu-west-1",
+        "dynamodb://leases?secret_access_key=hunter2",
+        "dynamodb://leases?hunter2",
+        "dynamodb://leases?endpoint_url=hunter2",
+        "dynamodb://leases?profile=a&profile=hunter2",
+    ],
+)
+def test_what_may_be_a_secret_in_a_url_that_is_none_is_not_shown(url: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        parse(url, BASE)
+    assert "hunter2" not in str(raised.value)
 
 
 def test_a_secret_in_an_endpoint_is_refused_and_not_shown() -> None:
