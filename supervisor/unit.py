@@ -29,9 +29,10 @@ EnvironmentFile=-/etc/tenured/environment
 # A secret, readable by root alone, that the configuration names as ${credential:token}.
 #LoadCredential=token:/etc/tenured/token
 
-# `tenured drain` and every other planned stop exit 0 and stay stopped. 2 (the command line) and 78 (the
-# configuration) do not mend themselves.
+# `tenured drain` and every other planned stop exit 0, or 75 when a release was not confirmed, and stay stopped. 2 (the
+# command line) and 78 (the configuration) do not mend themselves.
 Restart=on-failure
+SuccessExitStatus=75
 RestartSec=500ms
 RestartPreventExitStatus=2 78
 # A start that was refused (an unfit store, a lock that is held, a permission that is missing) is tried again, but not

@@ -65,6 +65,7 @@ def test_systemd_rates_the_exposure_as_low(tmp_path: Path) -> None:
 
 def test_a_planned_stop_stays_stopped_and_what_cannot_mend_itself_is_not_started_again() -> None:
     assert service()["Restart"] == "on-failure"
+    assert service()["SuccessExitStatus"] == str(exits.UNRELEASED)
     assert service()["RestartPreventExitStatus"].split() == [str(exits.USAGE), str(exits.CONFIG)]
 
 

@@ -36,8 +36,8 @@ def _by_us(machine: Machine, unit: str, bytes_max: int) -> Iterator[Callable[[],
             (group / "cgroup.procs").write_text(str(pid))
         yield lambda: _kills((group / "memory.oom_control").read_text())
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            (LEGACY / "cgroup.procs").write_text(pid)
+        for line in (group / "cgroup.procs").read_text().split():
+            (LEGACY / "cgroup.procs").write_text(line)
         group.rmdir()
 
 
