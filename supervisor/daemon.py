@@ -265,11 +265,7 @@ class Daemon:
             case children.Complaint(text, of_configuration):
                 event_name = "config.warning" if of_configuration else "child.exited"
                 self._journal.write("warning", event_name, reason=text)
-        if self._outdated and not self._children.preparing:
-            rejected = self._state.rejected  # of a reload after the one that this completes
-            self._replace()
-            if rejected:
-                self.reject(rejected)
+        self._replace()
 
     # --- a new configuration ------------------------------------------------------------------------------
 
@@ -282,13 +278,14 @@ class Daemon:
         self._prepare()
         self._outdated |= rules.outdated(old, settings) | self._children.crowding()
         self._notifier.watch(settings.lease_duration_ms / 1000)
+        self._feed(model.Reconfigured(self._rules()), boottime_ns())
         self._replace()
 
     def _replace(self) -> None:
         """Outdated children go on until the fork server that is to make their successors has imported everything."""
-        outdated = frozenset() if self._children.preparing else self._outdated
-        self._outdated -= outdated
-        self._feed(model.Reconfigured(self._rules(), outdated), boottime_ns())
+        if self._outdated and not self._children.preparing:
+            outdated, self._outdated = self._outdated, frozenset()
+            self._feed(model.Outdated(outdated), boottime_ns())
 
     def reject(self, reason: str) -> None:
         """Go on as before, and let the fleet know."""

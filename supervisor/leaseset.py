@@ -26,6 +26,7 @@ from supervisor.model import (
     Exited,
     Log,
     Moment,
+    Outdated,
     ProofFailed,
     Prove,
     Proved,
@@ -96,6 +97,8 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
             state = state.with_shard(lease.exited(state.shards[name], turn, event))
         case Reconfigured():
             state = reload.reconfigure(state, turn, event)
+        case Outdated():
+            state = reload.mark(state, event)
         case ReloadRejected(reason):
             state = replace(state, rejected=reason)
         case StopRequested():

@@ -170,10 +170,16 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The configuration was read anew. `outdated`: shards that it still has, whose children must be replaced."""
+    """The configuration was read anew."""
 
     rules: Rules
-    outdated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The children of these shards run an old configuration, and can be replaced from now on."""
+
+    shards: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +205,7 @@ Event = (
     | SnapshotFailed
     | Exited
     | Reconfigured
+    | Outdated
     | ReloadRejected
     | StopRequested
 )

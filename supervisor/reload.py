@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor import lease
-from supervisor.model import Reconfigured
+from supervisor.model import Outdated, Reconfigured
 from supervisor.phases import Held, Idle, Phase, Shard, Turn, Vacant, Wanted
 from supervisor.state import State
 
@@ -28,11 +28,19 @@ def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
     for name, shard in shards.items():
         if name not in rules.shards:
             shards[name] = _dismiss(replace(shard, rule=None), turn)
-        elif name in event.outdated and isinstance(shard.phase, Held):
-            shards[name] = replace(shard, phase=replace(shard.phase, outdated=True))
     watch = replace(state.watch, longest_ns=max(state.watch.longest_ns, rules.duration_ns))
     state = replace(state, rules=rules, shards=shards, watch=watch, rejected="")
     return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
+
+
+def mark(state: State, event: Outdated) -> State:
+    """The state in which these children are to be replaced. A shard without one starts under the new rules anyway."""
+    marked = {
+        name: replace(shard, phase=replace(shard.phase, outdated=True))
+        for name, shard in state.shards.items()
+        if name in event.shards and isinstance(shard.phase, Held)
+    }
+    return replace(state, shards={**state.shards, **marked})
 
 
 def _dismiss(shard: Shard, turn: Turn) -> Shard:

@@ -16,6 +16,7 @@ from supervisor.model import (
     Exited,
     Extend,
     Kill,
+    Outdated,
     Proved,
     Reconfigured,
     ReloadRejected,
@@ -39,8 +40,12 @@ def rules(*shards: str, **changes: object) -> Rules:
     return replace(RULES, shards={shard: ShardRule() for shard in shards or SHARDS}, **changes)
 
 
-def step(state: State, seconds: float, event: Event) -> tuple[State, Effects]:
-    return leaseset.step(state, event, moment(seconds))
+def step(state: State, seconds: float, *events: Event) -> tuple[State, Effects]:
+    effects: Effects = []
+    for event in events:
+        state, more = leaseset.step(state, event, moment(seconds))
+        effects += more
+    return state, effects
 
 
 def active(*held_here: str, phase: Phase | None = None) -> State:
@@ -78,7 +83,7 @@ def test_an_unchanged_configuration_changes_nothing() -> None:
 
 
 def test_only_children_whose_shard_changed_are_replaced() -> None:
-    state, effects = step(active(*SHARDS), 1, Reconfigured(rules(), frozenset({"s/1"})))
+    state, effects = step(active(*SHARDS), 1, Reconfigured(rules()), Outdated(frozenset({"s/1"})))
     assert effects == [Stop("s/1", 8, "reloaded")]
     for _ in range(3):
         state, effects = step(state, 2, Ticked())
@@ -86,7 +91,7 @@ def test_only_children_whose_shard_changed_are_replaced() -> None:
 
 
 def test_they_are_replaced_one_at_a_time() -> None:
-    state, effects = step(active(*SHARDS), 1, Reconfigured(rules(), frozenset({"s/0", "s/2"})))
+    state, effects = step(active(*SHARDS), 1, Reconfigured(rules()), Outdated(frozenset({"s/0", "s/2"})))
     assert only(effects, Stop).shard == "s/0"
     state, effects = step(state, 1.5, Ticked())
     assert none(effects, Stop)
@@ -96,7 +101,7 @@ def test_they_are_replaced_one_at_a_time() -> None:
 
 
 def test_the_lease_of_a_replaced_child_is_kept() -> None:
-    state, _ = step(active("s/0"), 1, Reconfigured(rules(), frozenset({"s/0"})))
+    state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
     state, effects = step(state, 2, Exited("s/0", 8))
     assert none(effects, Apply)
     assert isinstance(state.shards["s/0"].phase, Vacant)
@@ -109,7 +114,7 @@ def test_the_lease_of_a_replaced_child_is_kept() -> None:
 
 def test_a_child_that_never_runs_again_holds_up_the_others_for_a_bounded_time() -> None:
     quick = rules(start_ns=SECOND, stop_ns=SECOND)
-    state, _ = step(active(*SHARDS), 1, Reconfigured(quick, frozenset({"s/0", "s/1"})))
+    state, _ = step(active(*SHARDS), 1, Reconfigured(quick), Outdated(frozenset({"s/0", "s/1"})))
     state, _ = step(state, 2, Exited("s/0", 8))
     state = state.with_shard(replace(state.shards["s/0"], phase=Vacant(tenure(), ns(99))))
     assert leaseset.due_ns(state) <= ns(3)
@@ -123,14 +128,14 @@ def test_a_child_that_never_runs_again_holds_up_the_others_for_a_bounded_time() 
     "phase", [Idle(), Wanted(ns(9), ns(9)), Vacant(tenure(), ns(9)), Releasing(tenure(), "x", ns(9))]
 )
 def test_a_shard_without_a_child_needs_no_replacement(phase: Phase) -> None:
-    state, effects = step(active(phase=phase), 1, Reconfigured(rules(), frozenset({"s/0"})))
+    state, effects = step(active(phase=phase), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
     assert none(effects, Stop)
     assert state.shards["s/0"].phase == phase
 
 
 def test_a_second_reload_of_the_same_shard_waits_for_the_first() -> None:
-    state, _ = step(active("s/0"), 1, Reconfigured(rules(), frozenset({"s/0"})))
-    state, effects = step(state, 1.5, Reconfigured(rules(), frozenset({"s/0"})))
+    state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
+    state, effects = step(state, 1.5, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
     assert none(effects, Stop)
     state = restarted(state, "s/0", 2)
     _, effects = step(state, 3, Ticked())
@@ -204,7 +209,7 @@ def test_renewals_come_as_often_as_the_shortest_lease_needs() -> None:
 
 def test_a_shorter_lease_duration_takes_effect_at_the_next_claim() -> None:
     new = rules(duration_ns=3 * SECOND, renew_every_ns=SECOND, margin_ns=SECOND // 2)
-    state, _ = step(active("s/0"), 1, Reconfigured(new, frozenset({"s/0"})))
+    state, _ = step(active("s/0"), 1, Reconfigured(new), Outdated(frozenset({"s/0"})))
     state, _ = step(state, 2, Exited("s/0", 8))
     _, effects = step(replace(state, round_ns=ns(99)), 2, Ticked())
     assert only(effects, Apply).write.duration_ms == 3000
@@ -249,5 +254,5 @@ def test_a_member_row_tells_the_shards_configured_now_and_the_poll_interval_in_f
 def test_a_draining_supervisor_replaces_nobody() -> None:
     state = replace(active(*SHARDS), stage="draining")
     state = replace(state, drain=Drain(ns(0), ns(0)), live_members=2)
-    _, effects = step(state, 0.1, Reconfigured(rules(), frozenset(SHARDS)))
+    _, effects = step(state, 0.1, Reconfigured(rules()), Outdated(frozenset(SHARDS)))
     assert none(effects, Stop)

@@ -164,7 +164,8 @@ class World:
     def reload(self, host: Host, rules: Rules, outdated: frozenset[str] = frozenset()) -> None:
         self.note(f"{host.name} reloads, outdated: {' '.join(sorted(outdated)) or 'none'}")
         self.service.disturb_host(host)
-        self.feed(host, model.Reconfigured(rules, outdated))
+        self.feed(host, model.Reconfigured(rules))
+        self.feed(host, model.Outdated(outdated))
 
     def crash_child(self, host: Host, shard: str) -> None:
         child = host.children.get(shard)
