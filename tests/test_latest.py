@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -73,34 +75,65 @@ def test_while_there_never_was_a_good_look_the_reason_is_raised_and_the_store_is
     assert script.calls == 1
 
 
-def test_only_one_looks_and_nobody_waits_for_him(script: Script) -> None:
-    script.latest.get()
-    script.now_s += 10
+@pytest.fixture
+def hanging(script: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
+    """Whoever begins a look waits for nothing, and it ends when the gate is opened."""
+    monkeypatch.setattr("supervisor.latest.WAIT_S", 0.0)
+    yield script
+    script.gate.set()
+
+
+def begin_a_look_that_hangs(script: Script) -> None:
     script.entered.clear()
     script.gate.clear()
-    slow = threading.Thread(target=script.latest.get)
-    slow.start()
+    script.now_s += FRESH_S
+    with contextlib.suppress(Unavailable):
+        script.latest.get()
     assert script.entered.wait(30)
+
+
+def test_while_a_look_hangs_no_second_one_begins_and_everybody_gets_the_last(hanging: Script) -> None:
+    until(lambda: tried(hanging) == b"look 1", 10)
+    begin_a_look_that_hangs(hanging)
+    for ago_s, error in ((1.0, ""), (4.0, ""), (5.5, "no answer for 6 s"), (60.0, "no answer for 60 s")):
+        hanging.now_s = 100 + FRESH_S + ago_s
+        look = hanging.latest.get()
+        assert (look.body, look.age_s, look.error) == (b"look 1", pytest.approx(FRESH_S + ago_s), error)
+    assert hanging.calls == 2
+    hanging.gate.set()
+    until(lambda: tried(hanging) == b"look 2", 10)
+    assert hanging.latest.get().error == ""
+
+
+def test_while_the_first_look_hangs_the_answer_is_that_there_is_none_yet(hanging: Script) -> None:
+    begin_a_look_that_hangs(hanging)
+    for waited_s, reason in ((1.0, "no answer yet"), (9.0, "no answer for 9 s")):
+        hanging.now_s = 100 + FRESH_S + waited_s
+        with pytest.raises(Unavailable, match=f"^{reason}$"):
+            hanging.latest.get()
+    assert hanging.calls == 1
+
+
+def tried(script: Script) -> bytes:
     try:
-        assert [script.latest.get().body for _ in range(20)] == [b"look 1"] * 20
-        assert script.calls == 2
-    finally:
-        script.gate.set()
-        slow.join(30)
-    until(lambda: script.latest.get().body == b"look 2", 5)
+        return script.latest.get().body
+    except Unavailable:
+        return b""
 
 
-def test_a_look_that_breaks_is_not_taken_for_one_that_failed_and_blocks_no_later_one(script: Script) -> None:
+def test_a_look_that_breaks_is_logged_and_blocks_no_later_one(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script()
     broken = [True]
 
     def look() -> tuple[bytes, float]:
         if broken[0]:
-            raise RuntimeError("a bug")
+            raise ZeroDivisionError
         return b"well", 0.0
 
     latest = Latest(look, lambda: script.now_s)
-    with pytest.raises(RuntimeError, match="a bug"):
+    with pytest.raises(Unavailable, match="looking broke: ZeroDivisionError"):
         latest.get()
+    assert [record.message for record in caplog.records] == ["a look at the fleet broke"]
     broken[0] = False
     script.now_s += FRESH_S
     assert latest.get().body == b"well"
