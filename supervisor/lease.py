@@ -190,7 +190,7 @@ def _pass_deadline(shard: Shard, turn: Turn, held: Held) -> tuple[Shard, Held]:
     elif turn.ns >= held.deadline_ns:
         turn.out.append(Kill(shard.name, held.tenure.epoch, "fenced"))
         turn.out.append(Log("error", "lease.fenced", shard.name, held.tenure.epoch, _fence_reason(held, turn)))
-        held = replace(held, stage="killing", since_ns=turn.ns, reason="fenced", crashed=False)
+        held = replace(held, stage="killing", since_ns=turn.ns, reason=held.reason or "fenced", crashed=False)
     else:
         return shard, held
     return replace(shard, phase=held), held
@@ -215,10 +215,11 @@ def _kill_again(shard: Shard, turn: Turn, epoch: int, since_ns: int, reason: str
 
 
 def kill(shard: Shard, turn: Turn, reason: str) -> Shard:
+    """A child that was stopping is released for the reason of its stop: `moved` says more than `stop-timeout`."""
     held = shard.phase
     assert isinstance(held, Held)
     turn.out.append(Kill(shard.name, held.tenure.epoch, reason))
-    return replace(shard, phase=replace(held, stage="killing", since_ns=turn.ns, reason=reason))
+    return replace(shard, phase=replace(held, stage="killing", since_ns=turn.ns, reason=held.reason or reason))
 
 
 def stop(shard: Shard, turn: Turn, reason: str, release: bool = True) -> Shard:

@@ -275,6 +275,17 @@ def test_a_stop_asks_once_and_releases_only_after_the_death() -> None:
     assert isinstance(known.phase, Releasing)
 
 
+def test_a_child_that_ignores_its_stop_is_released_for_the_reason_of_the_stop() -> None:
+    """A peer that sees `moved` leaves the shard where the operator wanted it."""
+    known = lease.stop(held(deadline_ns=ns(100)), turn(1), "moved")
+    late = turn(9)
+    known = lease.tick_held(known, late, report(9))
+    assert only(late.out, Kill).reason == "stop-timeout"
+    dead = turn(9.1)
+    lease.exited(known, dead, Exited("s/0", 8))
+    assert only(dead.out, Apply).write.history[-1].endswith(" moved")
+
+
 @pytest.mark.parametrize("epoch", [7, 9])
 def test_the_death_of_another_epoch_changes_nothing(epoch: int) -> None:
     now = turn(1)
