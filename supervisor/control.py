@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.ask import SOCKET_NAME, socket_path
+from supervisor.private import make_folder
 
 Reply = Mapping[str, Any]
 Handler = Callable[[Mapping[str, Any]], Reply | Awaitable[Reply]]
@@ -109,7 +110,7 @@ async def serve(run_dir: Path, handlers: Mapping[str, Handler]) -> Control:
     except ValueError as error:
         raise Occupied(str(error)) from None
     try:
-        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(run_dir)
         lock_fd = _lock(run_dir)
         try:
             control = Control(path, lock_fd, handlers)

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.private import make_folder
+
 _LOOK_S = 0.05
 _NAMED_MAX = 3
 
@@ -72,7 +74,7 @@ def attempt(state_dir: Path) -> Lock | None:
 
 def _opened(path: Path) -> int:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         what = (

@@ -52,6 +52,16 @@ def test_every_file_and_folder_that_is_made_is_its_users_alone_whatever_the_umas
         assert host.stop() == 0
 
 
+def test_folders_above_that_were_missing_are_its_users_alone_too(tmp_path: Path) -> None:
+    folders = [f"TENURED_{name}_DIR={tmp_path}/var/lib/{name.lower()}" for name in ("STATE", "RUN")]
+    within = (*under("000"), "env", *folders)
+    with Host(tmp_path / "a", f"sqlite:///{tmp_path}/leases.db", "ws://127.0.0.1:9/", within=within) as host:
+        until(lambda: host.log("supervisor.ready"), 15, 0.02)
+        made = (tmp_path / "var", tmp_path / "var" / "lib", tmp_path / "var" / "lib" / "run")
+        assert [mode(path) for path in made] == [0o700] * 3
+        assert host.stop() == 0
+
+
 def test_a_file_that_is_there_keeps_the_mode_that_somebody_gave_it(tmp_path: Path, feed: FeedProcess) -> None:
     """For example so that a shipper of another user may read the events."""
     events = tmp_path / "events.jsonl"
