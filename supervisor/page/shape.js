@@ -28,12 +28,15 @@ const REASONS = {
   paused: "gave it up, it was paused",
   stopped: "gave it up, the supervisor was stopped",
 };
+const TEXT_MAX = 400;
 const NUMBERS = new Intl.NumberFormat("en-US"); // made once: it is slow to make
 const TAKING = new Set(["claimed", "expired", "reclaimed", "restart"]);
 
-/** What cannot be seen, or turns the direction of writing, as its code. */
+/** What cannot be seen, or turns the direction of writing, as its code; of an endless text the beginning. */
 function printable(text) {
-  return String(text ?? "").replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+  const whole = String(text ?? "");
+  const shown = whole.length > TEXT_MAX ? `${whole.slice(0, TEXT_MAX)}…` : whole;
+  return shown.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
 
 /** The two digits that matter: 840 ms, 3.2 s, 47 s, 12 m, 5 h, 3 d. */

@@ -14,7 +14,7 @@ from tests.page import fleet
 from tests.page.browser import Browser, Tab, chromium
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "status-page.png"
-DESK = (1200, 1170)
+DESK = (1280, 1160)
 PHONE = (360, 780)
 
 
