@@ -16,7 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from supervisor.ask import NoAnswer, ask, socket_path
+from supervisor.clock import unix_ms
 from supervisor.demo.feed_process import FeedProcess
+from supervisor.stores.location import open_store
+from supervisor.writes import Create
 from tests.wait import until
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +120,13 @@ class Stage:
                 with self._log.open("ab") as log:
                     self._running[host] = subprocess.Popen(command, stdout=log, stderr=log)
         until(self._settled, READY_TIMEOUT_S, 0.05)
+        self._leave_an_old_row()
+
+    def _leave_an_old_row(self) -> None:
+        """Of a shard that is in no configuration any more."""
+        store = open_store("sqlite:///leases.db", self.folder.parent, 5)
+        store.apply(Create("old/0", epoch=1, nonce="", duration_ms=3000, at=unix_ms()), 5)
+        store.close()
 
     def _settled(self) -> bool:
         try:
