@@ -13,11 +13,24 @@ import pytest
 
 from supervisor.records import Lease
 from supervisor.stores.dynamodb import DynamoStore
-from supervisor.stores.interface import Unavailable
+from supervisor.stores.interface import Denied, Unavailable
 from supervisor.stores.location import open_store
-from supervisor.writes import Applied, Outcome, PutMember, Refused, Unknown, after_claim
+from supervisor.writes import Applied, Forget, Outcome, PutMember, Refused, Unknown, after_claim
 from tests import faults
-from tests.contract.rows import CALL_TIMEOUT_S, ME, OTHER, claim, create, member, pause, plant, raw_item, renew, wish
+from tests.contract.rows import (
+    CALL_TIMEOUT_S,
+    ME,
+    OTHER,
+    claim,
+    create,
+    depose,
+    member,
+    pause,
+    plant,
+    raw_item,
+    renew,
+    wish,
+)
 from tests.engines import Engine
 from tests.faults import Pick, Reply
 from tests.proxy import FaultProxy
@@ -221,12 +234,33 @@ def answer_with(proxy: FaultProxy, attributes: Mapping[str, object]) -> None:
     proxy.fault = Reply(faults.Answer(200, json.dumps({"Attributes": present}).encode()))
 
 
+def test_a_forced_write_is_proven_by_what_only_it_can_have_left_or_found(
+    proxy: FaultProxy, proved: DynamoStore, rows: list[Lease]
+) -> None:
+    row = rows[0]
+    deposition, forget = depose(row), Forget(row.shard, row.epoch)
+    found = {"lease": {"S": row.shard}, "epoch": {"N": str(row.epoch)}}
+    for write, proof, none in (
+        (deposition, {"nonce": {"S": deposition.nonce}}, {"nonce": {"S": row.nonce}}),
+        (forget, found, found | {"epoch": {"N": "1"}}),
+        (forget, found, {}),
+    ):
+        answer_with(proxy, proof)
+        assert proved.apply(write, CALL_TIMEOUT_S) == Applied()
+        answer_with(proxy, none)
+        assert isinstance(proved.apply(write, CALL_TIMEOUT_S), Unknown)
+
+
 @pytest.mark.parametrize("operation", ["UpdateItem", "PartiQLUpdate"])
 def test_a_denied_action_is_named(operation: str, proxy: FaultProxy, proved: DynamoStore, rows: list[Lease]) -> None:
     proxy.fault = Reply(faults.access_denied(operation))
     outcome = proved.renew([renew(row) for row in rows], CALL_TIMEOUT_S)[0]
     assert isinstance(outcome, Unknown)
     assert f"dynamodb:{operation} is not permitted" in outcome.cause
+    assert outcome.denied
+    for look in (proved.snapshot, lambda timeout_s: proved.read(rows[0].shard, timeout_s)):
+        with pytest.raises(Denied):
+            look(CALL_TIMEOUT_S)
 
 
 def test_a_refused_connection_is_unknown_and_certainly_unsent(

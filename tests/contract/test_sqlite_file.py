@@ -219,6 +219,15 @@ def test_text_that_is_no_text_spoils_at_most_its_own_row(store: Store, owned: Le
         assert [flaw.split(" ")[0] for flaw in mended.flaws] == [column]
 
 
+def test_a_file_that_may_only_be_read_denies_every_write(store: Store, owned: Lease) -> None:
+    inner = store._connection  # type: ignore[attr-defined]
+    inner.execute("PRAGMA query_only = ON")
+    outcome = store.apply(renew(owned), TIMEOUT_S)
+    assert isinstance(outcome, Unknown)
+    assert (outcome.unsent, outcome.denied) == (True, True)
+    assert store.read(owned.shard, TIMEOUT_S) == owned
+
+
 def test_a_disk_that_is_full_makes_a_write_unknown(store: Store, owned: Lease) -> None:
     inner = store._connection  # type: ignore[attr-defined]
     pages = inner.execute("PRAGMA page_count").fetchone()[0]
