@@ -41,20 +41,28 @@ mount --bind "$IMAGE/dependencies" /opt/dependencies
 mount --bind "$IMAGE/tenured" /opt/tenured
 mount --bind "$VOLUMES/state" /var/lib/tenured
 mount --bind "$VOLUMES/run" /run/tenured
-while read -r _ _ _ _ point _; do
-  case $point in
-    /var/lib/tenured|/run/tenured|/proc|/proc/*|/sys|/sys/*|/dev|/dev/*) ;;
-    *) mount -o remount,bind,ro "$point" ;;
+while read -r _ _ _ _ point options _; do
+  case $point,$options in
+    *,ro|*,ro,*|/var/lib/tenured,*|/run/tenured,*|/proc*|/sys*|/dev*) ;;
+    *) mount -o "remount,bind,ro${options#rw}" "$point" ;;  # what it forbids already may not be allowed again
   esac
 done </proc/self/mountinfo
 cd /etc
 exec "$@"
 """
 UID, GID = dockerfile.user()
-AS_ITS_USER = [
-    *("setpriv", f"--reuid={UID}", f"--regid={GID}", "--clear-groups"),
-    *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"),
-]
+IS_ROOT = os.geteuid() == 0
+LAUNCHERS = ("sh", "unshare", "setpriv", "env")
+# Who is not root gets a namespace in which he is, for the mounts, and in it another in which he is the image's user.
+MOUNTING = ["unshare", *([] if IS_ROOT else ["--user", "--map-root-user"]), "--mount", "--pid", "--fork"]
+AS_ITS_USER = (
+    [
+        *("setpriv", f"--reuid={UID}", f"--regid={GID}", "--clear-groups"),
+        *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"),
+    ]
+    if IS_ROOT
+    else ["unshare", "--user", f"--map-user={UID}", f"--map-group={GID}", "setpriv", "--no-new-privs"]
+)
 
 
 def build(folder: Path) -> Path:
@@ -94,7 +102,8 @@ class Volumes:
     def __post_init__(self) -> None:
         for path in (self.state, self.run):
             path.mkdir(parents=True, mode=0o700)
-            os.chown(path, UID, GID)
+            if IS_ROOT:
+                os.chown(path, UID, GID)
 
     @property
     def state(self) -> Path:
@@ -120,7 +129,7 @@ class Container:
             "HIDING": "/opt" if python.is_relative_to("/usr") else Path(*python.parts[:2]),
         }
         given = [f"{name}={value}" for name, value in self._environment.items()]
-        within = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", INSIDE, "sh"]
+        within = [*MOUNTING, "--mount-proc", "--kill-child", "sh", "-c", INSIDE, "sh"]
         self._command = [*within, *AS_ITS_USER, "env", "-i", *given, *command]
         self._mounts = {name: str(path) for name, path in mounts.items()}
         self._log = volumes.folder / "log"
@@ -134,9 +143,9 @@ class Container:
         return self
 
     def _is_settled(self) -> bool:
-        """Whether all is mounted: it has given root up."""
-        children = psutil.Process(self._unshare.pid).children()
-        return bool(children) and children[0].uids().real == UID
+        """Whether process 1 has become the command, so that all is mounted."""
+        words = [word for each in psutil.Process(self._unshare.pid).children() for word in each.cmdline()[:1]]
+        return bool(words) and Path(words[0]).name not in LAUNCHERS
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -165,7 +174,14 @@ class Container:
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
         """As `docker exec` and health checks run one: inside, with the image's user and environment."""
         given = [f"{name}={value}" for name, value in self._environment.items()]
-        into = ["nsenter", "--target", str(self.process.pid), "--mount", "--pid"]
+        # Of the namespaces those of `unshare` itself, which may be entered by whoever started it.
+        into = [
+            "nsenter",
+            "--target",
+            str(self._unshare.pid),
+            *([] if IS_ROOT else ["--user", "--preserve-credentials"]),
+        ]
+        into += ["--mount", f"--pid=/proc/{self.process.pid}/ns/pid"]
         return subprocess.run(
             [*into, *AS_ITS_USER, "env", "-i", *given, *command],
             capture_output=True,
