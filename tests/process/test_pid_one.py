@@ -60,6 +60,7 @@ class Stubborn(Handler):
 """
 
 
+@pytest.mark.alone
 def test_children_that_ignore_the_stop_do_not_outlast_what_docker_waits(tmp_path: Path, feed: FeedProcess) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     with host(tmp_path, feed, f"handler = {tmp_path}/stubborn.py:Stubborn") as one:
