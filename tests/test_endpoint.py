@@ -218,6 +218,16 @@ def test_garbage_gets_an_error_and_disturbs_nobody(served: Endpoint, garbage: by
     assert ask(served, "/healthz")[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("large", "status"),
+    [(b"X: " + b"x" * endpoint.REQUEST_MAX_BYTES, b"431"), (b"Content-Length: %d" % endpoint.BODY_MAX_BYTES, b"413")],
+    ids=["headers", "body"],
+)
+def test_a_large_request_is_refused(served: Endpoint, large: bytes, status: bytes) -> None:
+    answer = raw(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + large + b"\r\n\r\n")
+    assert answer.split(b" ")[1] == status
+
+
 # --- clients that get in the way ------------------------------------------------------------------------------------
 
 

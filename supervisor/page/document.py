@@ -31,9 +31,9 @@ class Document:
 def load() -> Document:
     """Read from the package."""
     folder = files("supervisor.page")
-    html = folder.joinpath("index.html").read_text()
-    style = folder.joinpath("page.css").read_text()
-    script = "\n".join(folder.joinpath(name).read_text() for name in _SCRIPTS)
+    html = folder.joinpath("index.html").read_text("utf-8")
+    style = folder.joinpath("page.css").read_text("utf-8")
+    script = "\n".join(folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
     html = _inlined(html, _STYLE, f"<style>{style}</style>")
     html = _inlined(
         html, "\n".join(f'<script src="{name}"></script>' for name in _SCRIPTS), f"<script>{script}</script>"
