@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from workers.template import parse as parse_template
 
 PROBLEMS_SHOWN_MAX = 50
 OVERRIDE = "TENURED_"
+SOURCES = ("env", "file", "credential")  # of placeholders, beside plain names
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 
@@ -61,13 +62,14 @@ def load(source: str, environ: Mapping[str, str]) -> Settings:
     return examine(source, environ).settings
 
 
-def examine(source: str, environ: Mapping[str, str]) -> Loaded:
-    """As `load`, with the warnings. Raises `ConfigError`."""
+def examine(source: str, environ: Mapping[str, str], needed: Collection[str] = SOURCES) -> Loaded:
+    """As `load`, with the warnings. What only children need and `needed` does not name (see `Reading`) may be missing
+    here: that is then a warning. Raises `ConfigError`."""
     try:
         document = read(source, environ)
     except Unreadable as error:
         raise ConfigError((str(error),), error.permission) from None
-    reading = Reading(document, environ, list(document.problems), list(document.warnings))
+    reading = Reading(document, environ, needed, list(document.problems), list(document.warnings))
     section = _overridden(reading)
     main = values_of(reading, SUPERVISOR, section, {})
     _check_supervisor(reading, section, main)

@@ -6,7 +6,7 @@ sentence about the same mistake. Placeholders of plain keys are replaced here; t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ _SHOWN_MAX = 60
 
 @dataclass(slots=True)
 class Reading:
-    """One source being read: where values are looked up, and what was found wrong so far."""
+    """One source being read: where values are looked up, and what was found wrong so far. `needed`: the sources of
+    placeholders (env, file, credential) that must have a value now, although only a connect asks for it."""
 
     document: Document
     environ: Mapping[str, str]
+    needed: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
@@ -97,8 +99,9 @@ def _value(reading: Reading, key: Key, name: str, text: str, place: Place, varia
         )
         return reading.complain(place, f"{name}: {sentence}")
     if key.template:
-        for sentence in template.missing(reading.environ, reading.base, reading.credentials):
-            reading.complain(place, f"{name}: {sentence}")
+        for source, sentence in template.missing(reading.environ, reading.base, reading.credentials):
+            tell = reading.complain if source in reading.needed else reading.warn
+            tell(place, f"{name}: {sentence}")
     else:
         early = [plain for plain in template.names() if plain not in variables]
         if early:

@@ -253,3 +253,24 @@ def test_commands_that_only_ask_do_not_load_the_daemon_or_boto3(tenured: Tenured
     arguments = [sys.executable, "-c", script]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_credential_of_the_service_is_no_mistake_outside_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "t.ini"
+    file.write_text(
+        "[supervisor]\nstore = sqlite:///l.db\n"
+        "[stream:a]\nurl = ws://x/\nheader.A = ${credential:token}\nsink = discard\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "CREDENTIALS_DIRECTORY"}
+
+    def ended(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "supervisor.cli", *arguments, "-c", str(file)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment | more, timeout=30, check=False)
+
+    checked = ended("check")
+    assert checked.returncode == 0
+    assert "credential:token" in checked.stderr
+    assert ended("init").returncode == 0
+    assert ended("status").returncode == 1
+    assert ended("check", CREDENTIALS_DIRECTORY=str(tmp_path)).returncode == 78
+    assert ended("run").returncode == 78

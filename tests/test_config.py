@@ -671,3 +671,17 @@ def test_every_key_has_a_value_a_reader_and_one_place_in_the_table() -> None:
     for key in KEYS:
         assert key.default or key.example, key.name
         assert key.section in (SUPERVISOR, STREAM)
+
+
+def test_what_only_children_need_may_be_missing_where_none_is_started(tmp_path: Path) -> None:
+    """A laptop that asks for the status, or a shell beside the service, has no secret of the streams."""
+    text = "[supervisor]\nstore = sqlite:///l.db\n[stream:a]\nurl = ws://x/${env:KEY}\nheader.A = ${credential:token}\n"
+    (tmp_path / "t.ini").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        examine(str(tmp_path / "t.ini"), {})
+    assert len(caught.value.problems) == 2
+    loaded = examine(str(tmp_path / "t.ini"), {}, needed=())
+    assert [warning.split("${")[1].split("}")[0] for warning in loaded.warnings] == ["env:KEY", "credential:token"]
+    with pytest.raises(ConfigError) as caught:
+        examine(str(tmp_path / "t.ini"), {}, needed=("env", "file"))
+    assert ["warning" in sentence for sentence in caught.value.problems] == [False, True]

@@ -158,5 +158,9 @@ def test_what_a_template_asks_for_is_known_without_expanding_it() -> None:
 def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     template = parse("${env:A}${env:B:-x}${file:f}${credential:c}${shard}")
     missing = template.missing({}, tmp_path, "")
-    assert [sentence.split("}")[0] for sentence in missing] == ["${env:A", "${file:f", "${credential:c"]
+    assert [(source, sentence.split("}")[0]) for source, sentence in missing] == [
+        ("env", "${env:A"),
+        ("file", "${file:f"),
+        ("credential", "${credential:c"),
+    ]
     assert template.missing({"A": "1"}, tmp_path, "") == missing[1:]

@@ -88,16 +88,18 @@ class Template:
             texts.append(jsonlib.dumps(value)[1:-1] if escaped else value)
         return "".join(texts)
 
-    def missing(self, environment: Mapping[str, str], base: str | Path, credentials: str) -> tuple[str, ...]:
-        """One sentence for each variable, file and credential that an expansion now would not find."""
-        sentences: list[str] = []
+    def missing(
+        self, environment: Mapping[str, str], base: str | Path, credentials: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Each variable, file and credential that an expansion now would not find: its source, and a sentence."""
+        found: list[tuple[str, str]] = []
         for part in self.placeholders:
             if part.source:
                 try:
                     _value(part, {}, environment, base, credentials)
                 except TemplateError as error:
-                    sentences.append(str(error))
-        return tuple(dict.fromkeys(sentences))
+                    found.append((part.source, str(error)))
+        return tuple(dict.fromkeys(found))
 
     def outline(self) -> str:
         """The text with a 1 for each placeholder: its shape, without any value."""

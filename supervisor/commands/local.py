@@ -31,7 +31,9 @@ def run(source: str) -> int:
     from supervisor import signals
 
     signals.end_at_once()  # before what takes its time: process 1 would miss a stop meanwhile
-    loaded = loaded_from(source)
+    from supervisor.config import SOURCES
+
+    loaded = loaded_from(source, needed=SOURCES)
     from supervisor import daemon
 
     return daemon.run(loaded.settings, (*loaded.warnings, *_outlet_warnings(loaded)))
@@ -77,11 +79,14 @@ def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpo
     closes it again. No lease is taken and nothing is stored, but the far end sees a real connection: one that allows a
     single connection may close the live one. Exit code 0: it was made, even if no message came. 1: it failed.
     """
+    from supervisor.config import SOURCES
     from supervisor.summary import summary
 
     if shard is None and (connection or checkpoint is not None):
         raise click.UsageError("--connection and --checkpoint say how to connect: add --connect SHARD.")
-    loaded = loaded_from(source)
+    # Only the service itself has credentials, so that outside of it they are no mistake of the file.
+    outside = "CREDENTIALS_DIRECTORY" not in os.environ and shard is None
+    loaded = loaded_from(source, needed=[name for name in SOURCES if not (outside and name == "credential")])
     for warning in loaded.warnings:
         print(f"tenured: warning: {warning}", file=sys.stderr)
     if shard is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +53,13 @@ store_option = click.option(
 )
 
 
-def loaded_from(source: str) -> Loaded:
-    """The configuration, or its mistakes as our failure."""
+def loaded_from(source: str, needed: Collection[str] = ()) -> Loaded:
+    """The configuration, or its mistakes as our failure. Who asks the store or the supervisor of this host needs no
+    secret of the streams, and may not be allowed to read any; `needed` says what must be there (see `examine`)."""
     from supervisor.config import ConfigError, examine
 
     try:
-        return examine(source, os.environ)
+        return examine(source, os.environ, needed)
     except ConfigError as error:
         raise Failed(exits.NOT_PERMITTED if error.permission else exits.CONFIG, *error.problems) from None
 
