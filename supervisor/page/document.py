@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 _STYLE = '<link rel="stylesheet" href="page.css">'
-_SCRIPTS = ("shape.js", "page.js")
+_SCRIPTS = ("shape.js", "nodes.js", "overview.js", "shards.js", "history.js", "page.js")
 _POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'; "
     "img-src data:; style-src {style}; script-src {script}; require-trusted-types-for 'script'; trusted-types 'none'"

@@ -202,11 +202,13 @@ def test_a_change_is_drawn_in_place_by_the_next_poll(shown: Shown) -> None:
     assert shown.tab.evaluate("[...document.querySelectorAll('.shard')].every((each) => before.has(each))")
     assert shown.tab.evaluate(f"{shown.row('chat/3')}.querySelector('.panel') !== null")
     assert shown.tab.evaluate("document.activeElement.id") == "filter"
+    shown.tab.evaluate(f"{shown.row('chat/9')}.querySelector('.open-row').focus()")
     leases = {name: one for name, one in whole.leases.items() if name != "chat/3"}
     members = {id: replace(one, shards=tuple(leases)) for id, one in whole.members.items()}
     show(shown, Snapshot(leases, members, {}), at)
     shown.tab.until("document.querySelectorAll('.shard').length === 59")
     assert shown.text("h1") == "All 59 shards are held"
+    assert shown.tab.evaluate("document.activeElement.textContent") == "chat/9"
 
 
 def test_an_unchanged_fleet_changes_nothing_on_the_page(shown: Shown) -> None:
