@@ -71,12 +71,12 @@ MUTANTS = (
         "lease.py",
         "        turn.out.append(Stop(shard.name, held.tenure.epoch, reason))\n",
         "        turn.out.append(Stop(shard.name, held.tenure.epoch, reason))\n"
-        "        return release(shard, turn, held.tenure, reason)\n",
+        '        return globals()["release"](shard, turn, held.tenure, reason)\n',  # its argument bears that name
     ),
     Mutant(
         "a crash releases without a restart of its own",
         "lease.py",
-        "    if len(crashes) >= turn.rules.crash_limit or start_ns >= deadline_of(tenure, turn):",
+        "    if len(crashes) >= turn.rules.crash_limit or start_ns >= tenure.deadline_ns:",
         "    if True:",
         "crashed_child_restarts_where_it_was",
     ),
