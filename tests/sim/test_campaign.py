@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from supervisor import lease
-from supervisor.phases import Turn
 from supervisor.tenure import Tenure
 from tests.sim.campaign import parse, run_campaign, run_world
 
@@ -38,10 +36,7 @@ def test_a_campaign_that_does_not_reach_its_goals_in_time_says_so(capsys: pytest
 def test_a_violation_is_reported_with_its_seed_its_history_and_the_command_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def without_margin(tenure: Tenure, turn: Turn) -> int:
-        return tenure.expires_ns
-
-    monkeypatch.setattr(lease, "deadline_of", without_margin)
+    monkeypatch.setattr(Tenure, "deadline_ns", Tenure.expires_ns)  # without the margin
     assert run_campaign(options("--seed 77")) == 1
     first = capsys.readouterr().out
     command = first.strip().splitlines()[-1]
