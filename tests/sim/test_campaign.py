@@ -43,7 +43,7 @@ def test_a_violation_is_reported_with_its_seed_its_history_and_the_command_that_
     assert command == "repeat: python -m tests.sim.campaign --seed 77 --worlds 1"
     assert "the deadline of s/" in first
     assert "(seed 77, " in first
-    assert "lease.claimed" in first
+    assert "supervisor.ready" in first
     assert run_campaign(options(command.removeprefix("repeat: python -m tests.sim.campaign "))) == 1
     assert _without_time(capsys.readouterr().out) == _without_time(first)
 
