@@ -110,7 +110,8 @@ class Network:
         outcome = world.store.apply(write)
         if shard and isinstance(outcome, Applied):
             self._applied(host, write, before, sent_ns)
-            if strange or not (host.awake and world.weather_of(host).clear):
+            in_vain = isinstance(write, Claim) and host.state.drain is not None  # it was sent before the stop
+            if strange or in_vain or not (host.awake and world.weather_of(host).clear):
                 world.service.disturb_shard(shard)
         if shard and not (isinstance(write, Renew) and isinstance(outcome, Applied)):
             world.note(
