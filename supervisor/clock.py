@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 
-from supervisor.model import MS, Moment
+from supervisor.core.model import MS, Moment
 from workers.kernel import boottime_ns
 
 

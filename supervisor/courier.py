@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from supervisor.lanes import Lane, Late, Raised
-from supervisor.model import (
+from supervisor.core.model import (
     Answered,
     Event,
     ProofFailed,
@@ -22,6 +21,7 @@ from supervisor.model import (
     SnapshotFailed,
     Snapshotted,
 )
+from supervisor.lanes import Lane, Late, Raised
 from supervisor.records import MEMBER_PREFIX, Lease, Member, Snapshot
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.writes import DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write

@@ -17,19 +17,22 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from supervisor import children, control, endpoint, exits, health, incarnations, leaseset, lock, model, place, rules
-from supervisor.children import Children
+from supervisor import control, exits, health, incarnations, lock, place, rules
 from supervisor.clock import moment
+from supervisor.configuration.settings import Settings
+from supervisor.core import leaseset, model
+from supervisor.core.model import MS, Moment
+from supervisor.core.state import State, begin
 from supervisor.courier import Courier
-from supervisor.glance import Glance
 from supervisor.journal import Journal
-from supervisor.metrics import Metrics
-from supervisor.model import MS, Moment
+from supervisor.metrics.metrics import Metrics
 from supervisor.notify import Notifier
+from supervisor.processes import children
+from supervisor.processes.children import Children
 from supervisor.reloader import Reloader
-from supervisor.settings import Settings
+from supervisor.serving import endpoint
+from supervisor.serving.glance import Glance
 from supervisor.signals import Signals
-from supervisor.state import State, begin
 from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation, open_store, parse
 from supervisor.tasks import task_for

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from supervisor.model import SECOND
-from supervisor.phases import Held, Idle, Vacant
-from supervisor.state import State
+from supervisor.core.model import SECOND
+from supervisor.core.phases import Held, Idle, Vacant
+from supervisor.core.state import State
 
 
 def health(state: State, now_ns: int, stuck_calls: int) -> dict[str, Any]:

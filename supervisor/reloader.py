@@ -12,12 +12,12 @@ import os
 import time
 from typing import Protocol
 
-from supervisor.config import ConfigError, Loaded, examine
+from supervisor.configuration.config import ConfigError, Loaded, examine
+from supervisor.configuration.settings import Settings, restart_needed
 from supervisor.journal import Journal
 from supervisor.notify import Notifier
 from supervisor.records import REJECTED_MAX_BYTES
 from supervisor.rules import with_what_stays
-from supervisor.settings import Settings, restart_needed
 
 
 class Reloaded(Protocol):

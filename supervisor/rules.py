@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.digest import digest_of
-from supervisor.model import MS, Rules, ShardRule
+from supervisor.configuration.digest import digest_of
+from supervisor.configuration.settings import Settings, Stream, restart_needed
+from supervisor.core.model import MS, Rules, ShardRule
 from supervisor.place import Place
-from supervisor.settings import Settings, Stream, restart_needed
 
 
 def rules_of(settings: Settings, place: Place, version: str) -> Rules:

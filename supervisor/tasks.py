@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from supervisor.model import Start
-from supervisor.settings import Settings, Stream
+from supervisor.configuration.settings import Settings, Stream
+from supervisor.core.model import Start
 from workers.spec import Scope, Task
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")

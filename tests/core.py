@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from supervisor.model import SECOND, Effects, Moment, Report, ShardRule
-from supervisor.phases import Claiming, Held, Phase, Shard, Turn
+from supervisor.core.model import SECOND, Effects, Moment, Report, ShardRule
+from supervisor.core.phases import Claiming, Held, Phase, Shard, Turn
+from supervisor.core.state import State
+from supervisor.core.tenure import Tenure, begin
+from supervisor.core.watch import Watch, observe
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.state import State
-from supervisor.tenure import Tenure, begin
-from supervisor.watch import Watch, observe
 from supervisor.writes import Claim
 from tests.sim.parts import rules
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor import model
-from supervisor.metrics import Metrics
-from supervisor.model import ShardRule
-from supervisor.phases import Dying, Shard
+from supervisor.core import model
+from supervisor.core.model import ShardRule
+from supervisor.core.phases import Dying, Shard
+from supervisor.core.state import State
+from supervisor.metrics.metrics import Metrics
 from supervisor.records import Snapshot
-from supervisor.state import State
 from supervisor.writes import Applied, Refused, Unknown
 from tests.core import OTHER, claim, free, mine, ns, report, saw, snapshot, state
 

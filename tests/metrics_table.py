@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from supervisor.families import FAMILIES, Family
+from supervisor.metrics.families import FAMILIES, Family
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 BEGIN, END = "<!-- made by: python -m tests.metrics_table -->\n", "<!-- end -->\n"

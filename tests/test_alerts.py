@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.families import FAMILIES
+from supervisor.metrics.families import FAMILIES
 from tests import engines, metrics_table, promtool
 from tests.metrics import loaded
 

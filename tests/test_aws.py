@@ -17,8 +17,8 @@ from botocore.validate import ParamValidator
 from click.testing import CliRunner
 
 from supervisor.cli import commands
-from supervisor.config import OVERRIDE, load
-from supervisor.keys import keys_of
+from supervisor.configuration.config import OVERRIDE, load
+from supervisor.configuration.keys import keys_of
 from supervisor.stores.expressions import create_of
 from supervisor.stores.location import DynamoLocation, parse
 from tests import dockerfile

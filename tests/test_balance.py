@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.balance import Peer, assign, fair_share
+from supervisor.core.balance import Peer, assign, fair_share
 
 CAPACITIES = st.lists(st.integers(0, 60), min_size=1, max_size=8)
 SHARDS = [f"s/{index}" for index in range(40)]

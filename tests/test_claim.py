@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor import claim as claiming_of
-from supervisor.model import Apply, Log, Read, Start
-from supervisor.phases import Claiming, Held, Idle, Releasing, Shard, Tried, Vacant, Wanted
+from supervisor.core import claim as claiming_of
+from supervisor.core.model import Apply, Log, Read, Start
+from supervisor.core.phases import Claiming, Held, Idle, Releasing, Shard, Tried, Vacant, Wanted
+from supervisor.core.tenure import Attempt
+from supervisor.core.wishes import of_peer
 from supervisor.records import Lease
-from supervisor.tenure import Attempt
-from supervisor.wishes import of_peer
 from supervisor.writes import Applied, Claim, Outcome, Refused, Release, Unknown, Wish, after_claim
 from tests.core import ME, OTHER, RULES, claim, claiming, free, lease, none, ns, only, own_row, shard, tenure, turn
 

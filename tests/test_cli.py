@@ -15,8 +15,8 @@ import pytest
 
 from supervisor import exits
 from supervisor.cli import commands
+from supervisor.configuration.example import example
 from supervisor.control import serve
-from supervisor.example import example
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = tuple(sorted(commands.commands))

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor import relations
-from supervisor.capacity import capacity_of, memory_bytes
-from supervisor.config import ConfigError, examine, load
-from supervisor.example import example
-from supervisor.keys import KEYS, STREAM, SUPERVISOR, keys_of
-from supervisor.settings import Settings, restart_needed
-from supervisor.summary import summary
+from supervisor.configuration import relations
+from supervisor.configuration.capacity import capacity_of, memory_bytes
+from supervisor.configuration.config import ConfigError, examine, load
+from supervisor.configuration.example import example
+from supervisor.configuration.keys import KEYS, STREAM, SUPERVISOR, keys_of
+from supervisor.configuration.settings import Settings, restart_needed
+from supervisor.configuration.summary import summary
 from workers.board import SLOTS
 from workers.spec import StreamSpec
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor import relations
-from supervisor.model import MS
-from supervisor.state import POLL_COST_RATIO
+from supervisor.configuration import relations
+from supervisor.core.model import MS
+from supervisor.core.state import POLL_COST_RATIO
 
 PAGE = (Path(__file__).parents[1] / "docs" / "cost.md").read_text()
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from supervisor import lease as lease_of
-from supervisor.courier import Courier
-from supervisor.model import (
+from supervisor.core import lease as lease_of
+from supervisor.core.model import (
     Answered,
     Event,
     ProofFailed,
@@ -23,6 +22,7 @@ from supervisor.model import (
     SnapshotFailed,
     Snapshotted,
 )
+from supervisor.courier import Courier
 from supervisor.records import BadRow, Lease, Member, Snapshot
 from supervisor.stores.interface import Unavailable, Unfit
 from supervisor.writes import Applied, Outcome, Refused, Renew, Unknown, Write

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor import relations
-from supervisor.config import load
+from supervisor.configuration import relations
+from supervisor.configuration.config import load
+from supervisor.configuration.reference import reference
 from supervisor.journal import EVENTS
-from supervisor.reference import reference
 from tests.engines import Engine
 from tests.stage import Stage
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor import leaseset
-from supervisor.model import (
+from supervisor.core import leaseset
+from supervisor.core.model import (
     Answered,
     Apply,
     Effects,
@@ -23,8 +23,8 @@ from supervisor.model import (
     TakeSnapshot,
     Ticked,
 )
-from supervisor.phases import Claiming, Held, Idle, Phase, Releasing, Vacant, Wanted
-from supervisor.state import State, begin
+from supervisor.core.phases import Claiming, Held, Idle, Phase, Releasing, Vacant, Wanted
+from supervisor.core.state import State, begin
 from supervisor.writes import Applied, Claim, DeleteMember, Outcome, PutMember, Refused, Release, Unknown, Write
 from tests.core import (
     ME,

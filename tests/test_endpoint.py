@@ -17,9 +17,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from supervisor import endpoint
 from supervisor.control import Occupied
-from supervisor.endpoint import Endpoint, serve
+from supervisor.serving import endpoint
+from supervisor.serving.endpoint import Endpoint, serve
 from tests.page.fleet import FakeSources
 from tests.wait import until
 
@@ -93,7 +93,7 @@ def test_healthy_is_a_loop_that_turns_and_ready_is_more(served: Endpoint, source
 def test_leases_are_the_last_that_were_read_with_their_age_while_the_store_cannot_be(
     served: Endpoint, sources: FakeSources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supervisor.latest.FRESH_S", 0.0)
+    monkeypatch.setattr("supervisor.serving.latest.FRESH_S", 0.0)
     sources.age_s = 7.2
     _, headers, body = ask(served, "/api/leases")
     assert (json.loads(body), headers["Age"], headers["Tenured-Error"]) == ({"fleet": "f"}, "7", None)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from supervisor import errands
 from supervisor.clock import unix_ms
-from supervisor.errands import Errands, Report, sight_of
-from supervisor.orders import Order
+from supervisor.operating import errands
+from supervisor.operating.errands import Errands, Report, sight_of
+from supervisor.operating.orders import Order
 from supervisor.records import BadRow, Lease, Member, Snapshot
 from supervisor.stores.interface import Denied, Unavailable
 from supervisor.writes import Claim, Outcome, Pause, Release, Unknown, Wish, Write

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.fleet import RESERVED_POLLS, Fleet, fleet_of, target_of
-from supervisor.phases import Claiming, Dying, Idle, Phase, Releasing, Vacant, Wanted
+from supervisor.core.fleet import RESERVED_POLLS, Fleet, fleet_of, target_of
+from supervisor.core.phases import Claiming, Dying, Idle, Phase, Releasing, Vacant, Wanted
+from supervisor.core.state import State
+from supervisor.core.watch import live
+from supervisor.core.wishes import of_peer
 from supervisor.records import Lease, Member
-from supervisor.state import State
-from supervisor.watch import live
-from supervisor.wishes import of_peer
 from tests.core import ME, OTHER, claim, free, lease, member, mine, ns, saw, shard, snapshot, state, tenure, turn
 from tests.sim.parts import rules
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from supervisor import glance
-from supervisor.glance import Glance
 from supervisor.records import Snapshot
+from supervisor.serving import glance
+from supervisor.serving.glance import Glance
 from supervisor.stores.interface import Unavailable
 from tests.core import lease, member, snapshot
 
@@ -68,6 +68,8 @@ def test_a_loop_that_stands_still_is_told_in_time(
             made(loop, two_rows).health()
     finally:
         go_on.set()
+    monkeypatch.undo()
+    assert made(loop, two_rows).health()["ready"]
 
 
 def test_a_loop_that_is_gone_is_told(loop: asyncio.AbstractEventLoop) -> None:

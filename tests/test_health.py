@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.core.model import SECOND
+from supervisor.core.phases import Idle, Vacant
+from supervisor.core.state import State
 from supervisor.health import health, line, progresses
-from supervisor.model import SECOND
-from supervisor.phases import Idle, Vacant
-from supervisor.state import State
 from tests.core import RULES, held, ns, shard, state, tenure
 
 PATIENCE_NS = RULES.attempt_ns + SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.hostnames import accepts, bare
+from supervisor.serving.hostnames import accepts, bare
 
 LOOPBACK = accepts("127.0.0.1", "127.0.0.1", ["status.example", "Other.Example:8443"])
 EVERYWHERE = accepts("0.0.0.0", "0.0.0.0", ["status.example"])

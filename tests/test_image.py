@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from supervisor.cli import commands
-from supervisor.keys import keys_of
+from supervisor.configuration.keys import keys_of
 from tests.dockerfile import ROOT, environment, health_check, instructions, only, sources, stages, user
 
 KNOWN = {

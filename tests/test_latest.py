@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from supervisor.latest import FRESH_S, Latest
+from supervisor.serving.latest import FRESH_S, Latest
 from supervisor.stores.interface import Unavailable
 from tests.wait import until
 
@@ -78,7 +78,7 @@ def test_while_there_never_was_a_good_look_the_reason_is_raised_and_the_store_is
 @pytest.fixture
 def hanging(script: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     """Whoever begins a look waits for nothing, and it ends when the gate is opened."""
-    monkeypatch.setattr("supervisor.latest.WAIT_S", 0.0)
+    monkeypatch.setattr("supervisor.serving.latest.WAIT_S", 0.0)
     yield script
     script.gate.set()
 

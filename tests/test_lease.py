@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor import lease
-from supervisor.model import SECOND, Apply, Exited, Extend, Kill, Log, Start, Stop
-from supervisor.phases import Dying, Held, Idle, Releasing, Shard, Vacant
+from supervisor.core import lease
+from supervisor.core.model import SECOND, Apply, Exited, Extend, Kill, Log, Start, Stop
+from supervisor.core.phases import Dying, Held, Idle, Releasing, Shard, Vacant
 from supervisor.writes import Applied, Outcome, Refused, Release, Renew, Unknown
 from tests.core import OTHER, RULES, held, none, ns, only, own_row, report, shard, tenure, turn
 from tests.core import lease as row_of

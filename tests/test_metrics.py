@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor import families, model
-from supervisor.families import FAMILIES
-from supervisor.phases import Releasing
+from supervisor.core import model
+from supervisor.core.phases import Releasing
+from supervisor.metrics import families
+from supervisor.metrics.families import FAMILIES
 from supervisor.writes import Applied, PutMember, Renew, Unknown
 from tests import engines, promtool
 from tests.core import ME, OTHER, RULES, free, held, lease, member, mine, ns, report, snapshot, state, tenure
@@ -360,6 +361,6 @@ def test_starts_and_exits_are_counted_once_each() -> None:
     ],
 )
 def test_the_reasons_that_the_core_gives_are_on_the_lists(pattern: str, listed: tuple[str, ...]) -> None:
-    found = {reason for path in (ROOT / "supervisor").glob("*.py") for reason in re.findall(pattern, path.read_text())}
+    found = {reason for path in (ROOT / "supervisor" / "core").glob("*.py") for reason in re.findall(pattern, path.read_text())}
     assert found
     assert found - set(listed) == set()

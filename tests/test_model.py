@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.model import Moment
+from supervisor.core.model import Moment
 from tests.core import moment
 
 NOW = moment(0)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.candidates import candidates_in, named
-from supervisor.operate import WRITES_MAX, asked, decide, known_shards, late, meant_by
-from supervisor.orders import Order, Send, Sight, Step, Task, Told, Verb, Wait
+from supervisor.operating.candidates import candidates_in, named
+from supervisor.operating.operate import WRITES_MAX, asked, decide, known_shards, late, meant_by
+from supervisor.operating.orders import Order, Send, Sight, Step, Task, Told, Verb, Wait
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.writes import Depose, Forget, Pause, Wish
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from supervisor.orphans import GRACE_NS, Undertaker
+from supervisor.processes.orphans import GRACE_NS, Undertaker
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor import poll
-from supervisor.model import Apply, Effects, Log, Read
-from supervisor.phases import Idle, Shard, Wanted
-from supervisor.poll import OWN_SEEN_MIN, START_CLAIMS_MIN, START_POLLS
+from supervisor.core import poll
+from supervisor.core.model import Apply, Effects, Log, Read
+from supervisor.core.phases import Idle, Shard, Wanted
+from supervisor.core.poll import OWN_SEEN_MIN, START_CLAIMS_MIN, START_POLLS
+from supervisor.core.state import State
+from supervisor.core.wishes import of_peer
 from supervisor.records import Lease, Member
-from supervisor.state import State
-from supervisor.wishes import of_peer
 from supervisor.writes import DeleteMember
 from tests.core import ME, OTHER, lease, member, mine, ns, only, snapshot, state, turn
 from tests.sim.parts import rules

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from supervisor.cli import commands
-from supervisor.config import load
+from supervisor.configuration.config import load
 from supervisor.journal import EVENTS
 
 ROOT = Path(__file__).parents[1]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor import rebalance
-from supervisor.fleet import Fleet, fleet_of
-from supervisor.model import SECOND, Apply, Effects, Log, Read, Stop
-from supervisor.phases import Held, Idle, Releasing, Shard, Vacant, Wanted
+from supervisor.core import rebalance
+from supervisor.core.fleet import Fleet, fleet_of
+from supervisor.core.model import SECOND, Apply, Effects, Log, Read, Stop
+from supervisor.core.phases import Held, Idle, Releasing, Shard, Vacant, Wanted
+from supervisor.core.state import State
+from supervisor.core.watch import live
+from supervisor.core.wishes import ANYBODY, BALANCED, MOVED, of_peer, parse
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.state import State
-from supervisor.watch import live
-from supervisor.wishes import ANYBODY, BALANCED, MOVED, of_peer, parse
 from supervisor.writes import Release, Wish
 from tests.core import ME, OTHER, lease, member, mine, ns, only, saw, shard, snapshot, state, tenure, turn
 from tests.sim.parts import rules

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.changes import history_after
-from supervisor.keys import keys_of
+from supervisor.configuration.keys import keys_of
 from supervisor.records import (
     CHECKPOINT_MAX_BYTES,
     COUNT_MAX,

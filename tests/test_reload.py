@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor import leaseset
-from supervisor.model import (
+from supervisor.core import leaseset
+from supervisor.core.model import (
     SECOND,
     Answered,
     Apply,
@@ -28,8 +28,8 @@ from supervisor.model import (
     Stop,
     Ticked,
 )
-from supervisor.phases import Held, Idle, Phase, Releasing, Vacant, Wanted
-from supervisor.state import Drain, State, begin, member_row
+from supervisor.core.phases import Held, Idle, Phase, Releasing, Vacant, Wanted
+from supervisor.core.state import Drain, State, begin, member_row
 from supervisor.writes import Applied, Claim, Release, Unknown
 from tests.core import ME, RULES, held, member, moment, none, ns, only, own_row, tenure
 

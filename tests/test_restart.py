@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.model import SECOND
-from supervisor.restart import CEILING_NS, CRASHES_MAX, remember, start_at
+from supervisor.core.model import SECOND
+from supervisor.core.restart import CEILING_NS, CRASHES_MAX, remember, start_at
 
 WINDOW_NS = 300 * SECOND
 FRACTIONS = st.floats(0, 1, exclude_max=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.config import load
+from supervisor.configuration.config import load
+from supervisor.configuration.settings import Settings
 from supervisor.place import Place
 from supervisor.rules import outdated, rules_of, with_what_stays
-from supervisor.settings import Settings
 
 TEXT = """
 [supervisor]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.selection import NoMatch, select
-from supervisor.status import FleetView
+from supervisor.showing.selection import NoMatch, select
+from supervisor.showing.status import FleetView
 from tests.test_status import ME, T_MS, lease, member, seen
 
 OTHER = "node-b.example:2:y"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.records import Lease, Member, Snapshot, snapshot_from
-from supervisor.status import FINE, STATES, FleetView, ShardView, view
+from supervisor.showing.status import FINE, STATES, FleetView, ShardView, view
 
 NOW = 1_800_000_000_000
 T_MS = 10_000

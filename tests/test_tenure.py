@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.tenure import Attempt, Copied, Lost, Tenure, judge, prove
 from supervisor.records import Lease
-from supervisor.tenure import Attempt, Copied, Lost, Tenure, judge, prove
 from tests.core import ME, OTHER, lease, ns, own_row, tenure
 
 TRIED = replace(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor import exits, unit
-from supervisor.keys import keys_of
+from supervisor.configuration.keys import keys_of
 from tests.process.host import tenured
 from workers.child import oom_score_of_a_child
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from rich.console import Console
 
-from supervisor import story
 from supervisor.changes import Change, change_of, words
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.status import STATES, FleetView, ShardView, SupervisorView, view
-from supervisor.telling import folded, headline, labels, remarks, troubles
-from supervisor.view import ROWS_MAX, Picture, age, as_json, show
+from supervisor.showing import story
+from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView, view
+from supervisor.showing.telling import folded, headline, labels, remarks, troubles
+from supervisor.showing.view import ROWS_MAX, Picture, age, as_json, show
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
 
 LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe, open_since_ns
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe, open_since_ns
 from tests.core import ME, OTHER, free, lease, member, ns, snapshot
 
 GAP_NS = ns(5) - ns(0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.changes import history_after
-from supervisor.wishes import ANYBODY, BALANCED, MOVED, is_pinned, of_peer, parse
+from supervisor.core.wishes import ANYBODY, BALANCED, MOVED, is_pinned, of_peer, parse
 
 IDS = st.text(min_size=1).filter(lambda text: text != ANYBODY)
 STAYING = ("claimed", "reclaimed", "restart")

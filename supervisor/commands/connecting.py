@@ -17,11 +17,11 @@ import click
 
 from supervisor import exits
 from supervisor.commands.means import Failed
-from supervisor.model import Start
-from supervisor.server import described, scrubbed
-from supervisor.settings import Settings
+from supervisor.configuration.settings import Settings
+from supervisor.configuration.values import nearest
+from supervisor.core.model import Start
+from supervisor.processes.server import described, scrubbed
 from supervisor.tasks import task_for
-from supervisor.values import nearest
 from workers.wire import in_memory
 
 _LEAVE_MS = 5000  # to start an interpreter, and to take leave of the far end

@@ -12,8 +12,8 @@ from supervisor import exits
 from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, store_of, store_option
 
 if TYPE_CHECKING:
-    from supervisor.config import Loaded
-    from supervisor.status import FleetView
+    from supervisor.configuration.config import Loaded
+    from supervisor.showing.status import FleetView
     from supervisor.stores.interface import Store
 
 INTERVAL_MIN_MS = 1000
@@ -34,7 +34,7 @@ def init(source: str, store_url: str | None) -> int:
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    from supervisor.values import duration
+    from supervisor.configuration.values import duration
 
     if text is None:
         return None
@@ -79,7 +79,7 @@ def status(
         raise click.UsageError("--interval belongs to --watch")
     if as_json and watch:
         raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
-    from supervisor import view
+    from supervisor.showing import view
 
     store, loaded = store_of(source, store_url)
 
@@ -113,8 +113,8 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
 
     Starts by the same owner are counted in one line. Exit code 1: there is no such shard.
     """
-    from supervisor import story, view
-    from supervisor.selection import no_such_shard
+    from supervisor.showing import story, view
+    from supervisor.showing.selection import no_such_shard
 
     store, loaded = store_of(source, store_url)
     try:
@@ -135,7 +135,7 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
 
 def _seen(store: Store, loaded: Loaded | None) -> FleetView:
     from supervisor.clock import unix_ms
-    from supervisor.status import view
+    from supervisor.showing.status import view
 
     snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
     fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
@@ -145,8 +145,8 @@ def _seen(store: Store, loaded: Loaded | None) -> FleetView:
 def _selected(fleet: FleetView, patterns: tuple[str, ...], owners: tuple[str, ...]) -> FleetView:
     if not patterns and not owners:
         return fleet
-    from supervisor.selection import NoMatch, select
-    from supervisor.view import printable
+    from supervisor.showing.selection import NoMatch, select
+    from supervisor.showing.view import printable
 
     try:
         return select(fleet, patterns, owners)

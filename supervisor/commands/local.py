@@ -13,7 +13,7 @@ from supervisor import exits
 from supervisor.commands.means import Failed, file_option, loaded_from
 
 if TYPE_CHECKING:
-    from supervisor.config import Loaded
+    from supervisor.configuration.config import Loaded
 
 HEALTH_TIMEOUT_S = 5.0
 WAIT_MAX_MS = 3_600_000
@@ -31,7 +31,7 @@ def run(source: str) -> int:
     from supervisor import signals
 
     signals.end_at_once()  # before what takes its time: process 1 would miss a stop meanwhile
-    from supervisor.config import SOURCES
+    from supervisor.configuration.config import SOURCES
 
     loaded = loaded_from(source, needed=SOURCES)
     from supervisor import daemon
@@ -49,7 +49,7 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
 
 
 def _milliseconds(_context: click.Context, _option: click.Parameter, text: str) -> int:
-    from supervisor.values import duration
+    from supervisor.configuration.values import duration
 
     try:
         ms: int = duration(0, WAIT_MAX_MS)(text, Path())
@@ -79,8 +79,8 @@ def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpo
     closes it again. No lease is taken and nothing is stored, but the far end sees a real connection: one that allows a
     single connection may close the live one. Exit code 0: it was made, even if no message came. 1: it failed.
     """
-    from supervisor.config import SOURCES
-    from supervisor.summary import summary
+    from supervisor.configuration.config import SOURCES
+    from supervisor.configuration.summary import summary
 
     if shard is None and (connection or checkpoint is not None):
         raise click.UsageError("--connection and --checkpoint say how to connect: add --connect SHARD.")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TextIO
 from supervisor import exits
 from supervisor.clock import unix_ms
 from supervisor.commands.means import Failed
-from supervisor.status import FleetView
-from supervisor.view import Picture, age, cell, console_for
+from supervisor.showing.status import FleetView
+from supervisor.showing.view import Picture, age, cell, console_for
 
 if TYPE_CHECKING:
     from rich.console import Group

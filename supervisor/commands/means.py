@@ -13,7 +13,7 @@ import click
 from supervisor import exits
 
 if TYPE_CHECKING:
-    from supervisor.config import Loaded
+    from supervisor.configuration.config import Loaded
     from supervisor.stores.interface import Store
 
 DEFAULT_FILE = "/etc/tenured/tenured.ini"
@@ -56,7 +56,7 @@ store_option = click.option(
 def loaded_from(source: str, needed: Collection[str] = ()) -> Loaded:
     """The configuration, or its mistakes as our failure. Who asks the store or the supervisor of this host needs no
     secret of the streams, and may not be allowed to read any; `needed` says what must be there (see `examine`)."""
-    from supervisor.config import ConfigError, examine
+    from supervisor.configuration.config import ConfigError, examine
 
     try:
         return examine(source, os.environ, needed)

@@ -18,7 +18,7 @@ def example(what: str) -> int:
     tmpfiles    the folder of its configuration, for /etc/tmpfiles.d/tenured.conf
     """
     from supervisor import unit
-    from supervisor.example import example as ini
+    from supervisor.configuration.example import example as ini
 
     texts = {"unit": unit.UNIT, "sysusers": unit.SYSUSERS, "tmpfiles": unit.TMPFILES}
     click.echo(texts.get(what) or ini(), nl=False)

@@ -11,8 +11,8 @@ from supervisor import exits
 from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, say, store_of, store_option
 
 if TYPE_CHECKING:
-    from supervisor.errands import Report
-    from supervisor.orders import Order, Sight
+    from supervisor.operating.errands import Report
+    from supervisor.operating.orders import Order, Sight
     from supervisor.stores.interface import Store
 
 TIMEOUT_S = 60.0
@@ -49,7 +49,7 @@ def move(to: str, **options: Any) -> int:
 
     Exit code 0: all have moved. 1: some have not, and why. 69: the store cannot be used. 77: not permitted.
     """
-    from supervisor.orders import Order
+    from supervisor.operating.orders import Order
 
     return _carry_out(Order("move", to=to), **options)
 
@@ -65,7 +65,7 @@ def pause(force: bool, **options: Any) -> int:
 
     Exit code 0: all are paused. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
     """
-    from supervisor.orders import Order
+    from supervisor.operating.orders import Order
 
     return _carry_out(Order("pause", force=force), **options)
 
@@ -77,7 +77,7 @@ def resume(**options: Any) -> int:
 
     Exit code 0: all run, or were not paused. 1: some do not, and why. 69: the store cannot be used. 77: not permitted.
     """
-    from supervisor.orders import Order
+    from supervisor.operating.orders import Order
 
     return _carry_out(Order("resume"), **options)
 
@@ -89,7 +89,7 @@ def forget(**options: Any) -> int:
 
     Exit code 0: all are forgotten. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
     """
-    from supervisor.orders import Order
+    from supervisor.operating.orders import Order
 
     return _carry_out(Order("forget"), **options)
 
@@ -97,8 +97,8 @@ def forget(**options: Any) -> int:
 def _carry_out(
     order: Order, source: str, store_url: str | None, patterns: Sequence[str], no_wait: bool, timeout_s: float
 ) -> int:
-    from supervisor.errands import Errands, sight_of
-    from supervisor.view import printable
+    from supervisor.operating.errands import Errands, sight_of
+    from supervisor.showing.view import printable
 
     store, _ = store_of(source, store_url)
     code = exits.OK
@@ -124,10 +124,10 @@ def _told(store: Store, reports: Iterator[Report]) -> Iterator[Report]:
 def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
     """The shards that are meant, each once. Whatever matches nothing, or goes nowhere, is told before anything is
     written."""
-    from supervisor.candidates import Candidate, named
-    from supervisor.operate import known_shards, meant_by
-    from supervisor.selection import no_such_shard
-    from supervisor.view import printable
+    from supervisor.operating.candidates import Candidate, named
+    from supervisor.operating.operate import known_shards, meant_by
+    from supervisor.showing.selection import no_such_shard
+    from supervisor.showing.view import printable
 
     known = known_shards(sight)
     meant = {pattern: meant_by(pattern, known) for pattern in patterns}

@@ -20,7 +20,7 @@ import time
 import psutil
 import websocket
 
-from supervisor.children import ChildEvent, Children, Exited, Started, StartFailed
+from supervisor.processes.children import ChildEvent, Children, Exited, Started, StartFailed
 from tests.process.conftest import ROOT, task
 from workers.board import STARTED, Board, Slot
 from workers.child import Run

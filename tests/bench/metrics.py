@@ -21,10 +21,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from supervisor.families import PER_SHARD
-from supervisor.metrics import Metrics
-from supervisor.model import Report
-from supervisor.state import State
+from supervisor.core.model import Report
+from supervisor.core.state import State
+from supervisor.metrics.families import PER_SHARD
+from supervisor.metrics.metrics import Metrics
 from tests.arguments import whole
 from tests.bench.figures import Figure, p99, report, spread
 from tests.core import mine, ns, state

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from supervisor import endpoint
+from supervisor.serving import endpoint
 from tests.arguments import whole
 from tests.bench.figures import Figure, report, spread
 from tests.page import fleet

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from supervisor import endpoint
+from supervisor.serving import endpoint
 from tests.page import fleet
 from tests.page.browser import Browser, Tab, chromium
 
@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def shown(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
     """Nothing is opened yet. What the page complains about fails the test at its end."""
-    monkeypatch.setattr("supervisor.latest.FRESH_S", 0.0)
+    monkeypatch.setattr("supervisor.serving.latest.FRESH_S", 0.0)
     sources = fleet.FakeSources()
     served = endpoint.serve(("127.0.0.1", 0), (), sources)
     try:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from supervisor import status, view
 from supervisor.changes import history_after
 from supervisor.records import Lease, Member, Snapshot
+from supervisor.showing import status, view
 from supervisor.stores.interface import Unavailable
 
 DURATION_MS = 10_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from supervisor import endpoint
+from supervisor.serving import endpoint
 from tests.page import fleet
 from tests.page.browser import Browser, Tab, chromium
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from supervisor.children import ChildEvent, Children, Exited, ExitStatus, Started, StartFailed
+from supervisor.processes.children import ChildEvent, Children, Exited, ExitStatus, Started, StartFailed
 from workers.board import Board
 from workers.kernel import boottime_ns
 from workers.spec import Scope, StreamSpec, Task

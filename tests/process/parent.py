@@ -16,8 +16,8 @@ import signal
 import sys
 from pathlib import Path
 
-from supervisor.children import ChildEvent, Children
 from supervisor.lock import take
+from supervisor.processes.children import ChildEvent, Children
 from tests.process.conftest import task
 from workers.board import Board
 from workers.kernel import boottime_ns

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from supervisor.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
-from supervisor.server import scrubbed
+from supervisor.processes.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
+from supervisor.processes.server import scrubbed
 from tests.process.conftest import House, task
 from tests.wait import until
 from workers.board import EPOCH, SLOTS

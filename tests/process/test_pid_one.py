@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor.config import load
+from supervisor.configuration.config import load
+from supervisor.configuration.keys import keys_of
 from supervisor.demo.feed_process import FeedProcess
-from supervisor.keys import keys_of
 from tests.process.host import COMMAND, Host, tenured, wait_streaming
 from tests.process.test_namespaces import AS_PID_1, supervisor_of
 from tests.wait import until

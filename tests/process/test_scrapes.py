@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.demo.feed_process import FeedProcess
-from supervisor.exposition import CONTENT_TYPE
+from supervisor.metrics.exposition import CONTENT_TYPE
 from tests import engines, promtool
 from tests.metrics import read
 from tests.process.hand import SqliteHand

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from supervisor.model import SECOND, Rules
+from supervisor.core.model import SECOND, Rules
 from tests.arguments import amount, whole
 from tests.sim.chaos import MORE_FAULTS, calm_down, disturb, recover
 from tests.sim.network import DELAYS

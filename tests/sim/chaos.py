@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from supervisor.model import SECOND
+from supervisor.core.model import SECOND
 from tests.sim.operators import operate
 from tests.sim.parts import CHANCES, CLEAR, Host, Weather
 from tests.sim.world import World

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from supervisor import model
-from supervisor.model import MS, Report
+from supervisor.core import model
+from supervisor.core.model import MS, Report
 from tests.sim import laws
 from tests.sim.parts import Child, Host
 

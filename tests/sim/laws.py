@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from supervisor import model
-from supervisor.model import MS, SECOND
-from supervisor.phases import Dying
+from supervisor.core import model
+from supervisor.core.model import MS, SECOND
+from supervisor.core.phases import Dying
 from supervisor.records import Lease
 from supervisor.writes import Claim, Release, Renew, Write
 from tests.sim.parts import Child, Host

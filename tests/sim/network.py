@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from supervisor import model
-from supervisor.model import MS
+from supervisor.core import model
+from supervisor.core.model import MS
 from supervisor.records import Lease, Member
 from supervisor.writes import Applied, Claim, Create, Outcome, Release, Renew, Unknown, Wish, Write
 from tests.sim import laws

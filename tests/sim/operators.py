@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from supervisor import wishes
 from supervisor.changes import history_after
-from supervisor.model import MS
+from supervisor.core import wishes
+from supervisor.core.model import MS
 from supervisor.records import Lease
 from supervisor.writes import Applied, Create, Depose, Forget, OperatorsWrite, Outcome, Pause, Wish
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
-from supervisor import model
-from supervisor.model import MS, SECOND, Rules, ShardRule
-from supervisor.state import State
+from supervisor.core import model
+from supervisor.core.model import MS, SECOND, Rules, ShardRule
+from supervisor.core.state import State
 
 
 class Answer(Protocol):

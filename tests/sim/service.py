@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.model import MS, SECOND
-from supervisor.phases import Idle, Shard
+from supervisor.core.model import MS, SECOND
+from supervisor.core.phases import Idle, Shard
+from supervisor.core.state import owned
 from supervisor.records import Lease
-from supervisor.state import owned
 from tests.sim.parts import Child, Host
 from tests.sim.wishes import Wishes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.tenure import Tenure
+from supervisor.core.tenure import Tenure
 from tests.sim.campaign import parse, run_campaign, run_world
 
 ROOT = Path(__file__).resolve().parents[2]

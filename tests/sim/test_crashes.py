@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from supervisor import leaseset, model
-from supervisor.model import SECOND
-from supervisor.state import State
+from supervisor.core import leaseset, model
+from supervisor.core.model import SECOND
+from supervisor.core.state import State
 from tests.sim.chaos import disturb_row, settled
 from tests.sim.parts import CLEAR, Host, Weather, rules
 from tests.sim.world import World

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor.model import SECOND, Ticked
+from supervisor.core.model import SECOND, Ticked
 from tests.sim.chaos import FAULTS, disturb, recover, settled
 from tests.sim.parts import Weather, rules
 from tests.sim.world import World

@@ -60,4 +60,4 @@ def test_every_break_of_a_rule_is_noticed_by_the_simulation(tmp_path: Path) -> N
 
 def test_a_mutant_whose_text_is_gone_is_reported(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="stands 0 times"):
-        mutate(Mutant("stale", "lease.py", "a text that stands nowhere", ""), tmp_path)
+        mutate(Mutant("stale", "core/lease.py", "a text that stands nowhere", ""), tmp_path)

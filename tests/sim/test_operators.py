@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from supervisor.phases import Claiming
+from supervisor.core.phases import Claiming
 from supervisor.writes import Applied, Forget, Refused, Wish
 from tests.sim.chaos import FAULTS, disturb, recover, settled
 from tests.sim.operators import depose, land, operate, pause

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model import MS, SECOND, Rules, ShardRule
+from supervisor.core.model import MS, SECOND, Rules, ShardRule
 from tests.sim.chaos import FAULTS, disturb, recover, settled
 from tests.sim.parts import Host, rules
 from tests.sim.world import World

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model import SECOND
-from supervisor.phases import Claiming, Idle, Wanted
+from supervisor.core.model import SECOND
+from supervisor.core.phases import Claiming, Idle, Wanted
 from supervisor.records import Member
 from supervisor.writes import Applied, Claim, Refused
 from tests.sim.chaos import settled

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model import SECOND
-from supervisor.wishes import of_peer
+from supervisor.core.model import SECOND
+from supervisor.core.wishes import of_peer
 from supervisor.writes import Applied, Claim, Outcome, Refused, Write
 from tests.sim.chaos import settled
 from tests.sim.parts import Host, Weather, rules

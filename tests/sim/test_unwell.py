@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from supervisor import model
-from supervisor.model import MS, SECOND
+from supervisor.core import model
+from supervisor.core.model import MS, SECOND
 from supervisor.writes import Claim
 from tests.sim.chaos import settled
 from tests.sim.parts import Child, Host, Weather, rules

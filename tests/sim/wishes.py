@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.model import SECOND
+from supervisor.core.model import SECOND
 from supervisor.records import Lease
 from tests.sim.parts import Host
 

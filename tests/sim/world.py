@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 
-from supervisor import leaseset, model
-from supervisor.model import MS, SECOND, Moment, Report, Rules
-from supervisor.state import begin
+from supervisor.core import leaseset, model
+from supervisor.core.model import MS, SECOND, Moment, Report, Rules
+from supervisor.core.state import begin
 from tests.sim import laws
 from tests.sim.children import Children
 from tests.sim.network import Network

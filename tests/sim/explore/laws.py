@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor import leaseset, model
-from supervisor.phases import Dying, Held, Idle, Vacant
+from supervisor.core import leaseset, model
+from supervisor.core.phases import Dying, Held, Idle, Vacant
+from supervisor.core.state import State, shard_due_ns
 from supervisor.records import Lease
-from supervisor.state import State, shard_due_ns
 from supervisor.writes import Claim, Create, Release, Renew
 
 if TYPE_CHECKING:

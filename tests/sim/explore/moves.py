@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from supervisor import leaseset
+from supervisor.core import leaseset
 from supervisor.writes import Create
 from tests.sim.explore.world import LATE, READS, RULES, SILENT, WRITES, Call, Move, World
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from supervisor.phases import Claiming, Held, Releasing, Vacant
+from supervisor.core.phases import Claiming, Held, Releasing, Vacant
 from supervisor.writes import Applied, Claim, Create, Refused, Release, Renew, Unknown
 from tests.sim.explore.world import QUANTUM_NS, READS, WRITES, Call, Host, Move, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor import leaseset, model
+from supervisor.core import leaseset, model
 from supervisor.writes import Applied, Claim, DeleteMember, PutMember, Release, Renew, Write
 from tests.sim.explore import laws
 from tests.sim.explore.world import SHARD, Call, Child, Instant, World, with_call, with_host

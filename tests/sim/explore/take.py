@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor import model
-from supervisor.model import Report
+from supervisor.core import model
+from supervisor.core.model import Report
 from supervisor.writes import Claim, Unknown
 from tests.sim.explore import laws
 from tests.sim.explore.moves import moves

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from supervisor import model
-from supervisor.model import SECOND, Rules, ShardRule
+from supervisor.core import model
+from supervisor.core.model import SECOND, Rules, ShardRule
+from supervisor.core.state import State, begin
 from supervisor.records import Lease, Member, Snapshot
-from supervisor.state import State, begin
 from supervisor.writes import Outcome, Write
 
 QUANTUM_NS = SECOND

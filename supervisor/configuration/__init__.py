@@ -1,0 +1,1 @@
+"""From an INI file to checked settings. Begin at `config`; every key stands in `keys`."""

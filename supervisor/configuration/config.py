@@ -1,0 +1,296 @@
+"""From the text of a configuration to checked `Settings`, or to every mistake in it at once.
+
+What holds for settings that come out: every key is known, every value parsed, every relation that `relations` knows
+holds, shards are named once, handlers and certificates are there, and every `${env:}`, `${file:}` and
+`${credential:}` without a default had a value when this was read. What is a template stays one: no secret that a
+placeholder stands for is part of the settings, and no message repeats a value that could be a secret.
+
+Not promised: that a file or variable is still there at the next connect, or that the store can be reached.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.ask import socket_path
+from supervisor.configuration import relations
+from supervisor.configuration.capacity import capacity_of, memory_bytes
+from supervisor.configuration.digest import digest_of
+from supervisor.configuration.exposed import exposed
+from supervisor.configuration.folders import in_the_way, sink_in_the_way
+from supervisor.configuration.ini import Document, Entry, Place, Problem, Section, Unreadable, read
+from supervisor.configuration.keys import STREAM, SUPERVISOR, keys_of, meant
+from supervisor.configuration.reading import Reading, values_of
+from supervisor.configuration.settings import Settings, Stream
+from supervisor.configuration.subscriptions import json_problem
+from supervisor.configuration.values import NAME, SHARDS_MAX, header_problem, nearest
+from supervisor.hidden import hidden_by
+from supervisor.stores.location import parse as parse_store
+from workers.spec import StreamSpec
+from workers.template import parse as parse_template
+
+PROBLEMS_SHOWN_MAX = 50
+OVERRIDE = "TENURED_"
+SOURCES = ("env", "file", "credential")  # of placeholders, beside plain names
+_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
+
+
+class ConfigError(Exception):
+    """Everything that is wrong, one sentence each. `permission`: the file may not be read."""
+
+    def __init__(self, problems: tuple[str, ...], permission: bool = False) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+        self.permission = permission
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`warnings`: what works but should be known, the gravest first."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def load(source: str, environ: Mapping[str, str]) -> Settings:
+    """The settings at a path or in a variable (`env:NAME`). Raises `ConfigError`."""
+    return examine(source, environ).settings
+
+
+def examine(source: str, environ: Mapping[str, str], needed: Collection[str] = SOURCES) -> Loaded:
+    """As `load`, with the warnings. What only children need and `needed` does not name (see `Reading`) may be missing
+    here: that is then a warning. Raises `ConfigError`."""
+    try:
+        document = read(source, environ)
+    except Unreadable as error:
+        raise ConfigError((str(error),), error.permission) from None
+    reading = Reading(document, environ, needed, list(document.problems), list(document.warnings))
+    section = _overridden(reading)
+    main = values_of(reading, SUPERVISOR, section, {})
+    _check_supervisor(reading, section, main)
+    streams = _streams(reading, main)
+    if reading.problems:
+        # A misspelt override may be why something is missing.
+        raise ConfigError((*_shown(reading.problems), *(f"warning: {line}" for line in _shown(reading.warnings))))
+    settings = _settings(document, main, streams)
+    warnings = (*_shown(exposed(document)), *_shown(reading.warnings), *_missing_folders(main["state_dir"], streams))
+    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), warnings)
+
+
+def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:
+    ordered = [str(problem) for problem in sorted(set(problems))]
+    more = len(ordered) - PROBLEMS_SHOWN_MAX
+    return (*ordered[:PROBLEMS_SHOWN_MAX], f"and {more} more") if more > 0 else tuple(ordered)
+
+
+def _place(section: Section, names: Iterable[str]) -> Place:
+    """Where the first of these keys stands; the section if all are defaults."""
+    return next((section.entries[name].place for name in names if name in section.entries), section.place)
+
+
+# --- [supervisor] -----------------------------------------------------------------------------------------
+
+
+def _overridden(reading: Reading) -> Section:
+    """The section with what the environment says instead, and a warning for each override that means nothing.
+    It is no error: Kubernetes, for one, sets TENURED_SERVICE_HOST for a service of that name."""
+    document, environ = reading.document, reading.environ
+    section = document.sections.get(SUPERVISOR) or Section(SUPERVISOR, Place(document.source, 1), {})
+    keys = [name for name in keys_of(SUPERVISOR) if name != "include"]
+    entries = dict(section.entries)
+    for variable in sorted(environ):
+        if not variable.startswith(OVERRIDE) or document.source == f"env:{variable}":
+            continue
+        name = variable.removeprefix(OVERRIDE).lower()
+        if name in keys:
+            entries[name] = Entry(environ[variable], Place(variable, 0))
+            continue
+        near = nearest(name, keys)
+        hint = f"did you mean {OVERRIDE}{near.upper()}?" if near else "no key of [supervisor] has that name"
+        reading.warn(Place(variable, 0), f"overrides nothing, {hint}")
+    return Section(section.name, section.place, entries)
+
+
+def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) -> None:
+    """Derives what was left out and checks what a single value cannot tell."""
+    if "store" not in section.entries:
+        place = section.place if section.entries else Place(reading.document.source, 1)
+        reading.complain(place, "store is missing in [supervisor], expected for example store = sqlite:///leases.db")
+    elif main["store"] is not None:
+        try:
+            main["store"] = parse_store(main["store"], reading.base).url
+        except ValueError as error:
+            reading.complain(_place(section, ["store"]), str(error))
+    _check_durations(reading, section, main)
+    for name in ("state_dir", "run_dir"):
+        obstacle = in_the_way(main[name]) if main[name] is not None else ""
+        if obstacle:
+            reading.complain(_place(section, [name]), f"{name}: {obstacle}, expected a folder or nothing")
+    if main["http_hosts"] and main["http"] is None:
+        reading.warn(_place(section, ["http_hosts"]), "http_hosts means nothing while http is off")
+    if main["run_dir"] is not None:
+        try:
+            socket_path(main["run_dir"])
+        except ValueError as error:
+            reading.complain(_place(section, ["run_dir"]), f"run_dir: {error}")
+    for folder in main["python_path"] or ():
+        if not folder.is_dir():
+            reading.complain(_place(section, ["python_path"]), f"python_path: there is no folder {folder}")
+    hiding = hidden_by(main["python_path"] or ())
+    if hiding:
+        reading.complain(_place(section, ["python_path"]), f"{hiding} hides a package of tenured; rename or remove it")
+
+
+def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -> None:
+    derived = {
+        "renew_interval": (relations.renew_interval_ms, "lease_duration"),
+        "call_timeout": (relations.call_timeout_ms, "renew_interval"),
+        "margin": (relations.margin_ms, "lease_duration"),
+    }
+    for name, (derive, origin) in derived.items():
+        if name not in section.entries and main[origin] is not None:
+            main[name] = derive(main[origin])
+    ms = {name: main[name] for name in ("lease_duration", *derived, "poll_interval")}
+    for broken in relations.broken_in_supervisor(ms):
+        reading.complain(_place(section, broken.keys), broken.sentence)
+
+
+# --- [stream:NAME] ----------------------------------------------------------------------------------------
+
+
+def _streams(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
+    found: list[Stream] = []
+    for section in reading.document.sections.values():
+        kind, colon, name = section.name.partition(":")
+        if section.name == SUPERVISOR:
+            continue
+        if kind != STREAM or not colon:
+            near = nearest(kind, (SUPERVISOR, STREAM))
+            right = {SUPERVISOR: "[supervisor]", STREAM: f"[stream:{name or 'NAME'}]", "": ""}[near]
+            hint = f"did you mean {right}?" if right else "expected [supervisor] or [stream:NAME]"
+            reading.complain(section.place, f"unknown section [{section.name}], {hint}")
+        elif not NAME.fullmatch(name):
+            sentence = f"[{section.name}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
+            reading.complain(section.place, sentence)
+        else:
+            stream = _stream(reading, section, name, main)
+            if stream:
+                found.append(stream)
+    total = sum(len(stream.shards) for stream in found)
+    if total > SHARDS_MAX:
+        reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
+    if not any(name.startswith(STREAM) for name in reading.document.sections):
+        sentence = "there is no stream, expected a section such as [stream:trades] with a url"
+        reading.complain(Place(reading.document.source, 1), sentence)
+    return tuple(found)
+
+
+def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> Stream | None:
+    """None only after a complaint."""
+    before = len(reading.problems)
+    variables = {"fleet": main["fleet"] or "", "stream": name, "host": socket.gethostname()}
+    values = values_of(reading, STREAM, section, variables)
+    _check_headers(reading, section, list(values["header."]))
+    _check_files(reading, section, values)
+    _check_messages(reading, section, values, variables)
+    if "url" not in section.entries and "handler" not in section.entries:
+        near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
+        if not near:
+            reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
+    for broken in relations.broken_in_stream(values):
+        reading.complain(_place(section, broken.keys), broken.sentence)
+    return None if len(reading.problems) > before else _stream_from(name, values, main["outage_policy"])
+
+
+def _check_headers(reading: Reading, section: Section, headers: list[str]) -> None:
+    for number, header in enumerate(headers):
+        place = section.entries[f"header.{header}"].place
+        sentence = header_problem(header)
+        if sentence:
+            reading.complain(place, sentence)
+        if header.lower() in (earlier.lower() for earlier in headers[:number]):
+            reading.complain(place, f"header.{header} is there twice, upper and lower case are the same; remove one")
+
+
+def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
+    handler = values["handler"] or ""
+    file = Path(handler.rpartition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        reading.complain(_place(section, ["handler"]), f"handler: there is no file {file}")
+    if values["tls_ca"] is not None and not values["tls_ca"].is_file():
+        reading.complain(_place(section, ["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
+    sink = values["sink"] or ""
+    obstacle = sink_in_the_way(sink.removeprefix("jsonl:")) if sink.startswith("jsonl:") else ""
+    if obstacle:
+        reading.complain(_place(section, ["sink"]), f"sink: {obstacle}, events could not be written")
+
+
+def _check_messages(
+    reading: Reading, section: Section, values: Mapping[str, Any], variables: Mapping[str, str]
+) -> None:
+    name = variables["stream"]
+    shards = [
+        {**variables, "shard": f"{name}/{index}" if index else name, "index": index}
+        for index in values["shards"] or ("",)
+    ]
+    for text in values["subscribe"] or ():
+        problem = json_problem(parse_template(text), shards, reading.environ, reading.base, reading.credentials)
+        if problem:
+            reading.warn(_place(section, ["subscribe"]), f"subscribe {problem}")
+
+
+def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
+    indices = values["shards"] or ("",)
+    templates = [*values["url"], *values["subscribe"], *values["header."].values()]
+    asked = [variable for text in templates for variable in parse_template(text).names("env")]
+    spec: dict[str, Any] = {"headers": tuple(values["header."].items())}
+    for key, value in values.items():
+        field = key if key in _SPEC_FIELDS else f"{key}_ms"
+        if field in _SPEC_FIELDS and value is not None:
+            spec[field] = str(value) if isinstance(value, Path) else value
+    return Stream(
+        name=name,
+        shards=tuple(f"{name}/{index}" if index else name for index in indices),
+        indices=indices,
+        outage_policy=values["outage_policy"] or outage_policy,
+        environment=tuple(dict.fromkeys([*(values["environment"] or ()), *asked])),
+        spec=StreamSpec(stream=name, **spec),
+    )
+
+
+# --- all of it --------------------------------------------------------------------------------------------
+
+
+def _settings(document: Document, main: Mapping[str, Any], streams: tuple[Stream, ...]) -> Settings:
+    durations = (
+        *("lease_duration", "renew_interval", "poll_interval", "call_timeout", "margin"),
+        *("stop_timeout", "start_timeout", "hang_timeout", "crash_window"),
+    )
+    as_written = ("fleet", "store", "state_dir", "run_dir", "crash_limit", "log_level", "http")
+    capacity = main["capacity"]
+    return Settings(
+        source=document.source,
+        base=document.base,
+        digest="",
+        capacity=capacity_of(memory_bytes()) if capacity is None else capacity,
+        python_path=tuple(str(folder) for folder in main["python_path"]),
+        http_hosts=tuple(dict.fromkeys(host for line in main["http_hosts"] for host in line)),
+        streams=streams,
+        **{f"{name}_ms": main[name] for name in durations},
+        **{name: main[name] for name in as_written},
+    )
+
+
+def _missing_folders(state_dir: Path, streams: tuple[Stream, ...]) -> list[str]:
+    """A warning for each sink that could not be opened now; on the host that runs it the folder may be there."""
+    files = [
+        Path(stream.spec.sink.removeprefix("jsonl:")) for stream in streams if stream.spec.sink.startswith("jsonl:")
+    ]
+    folders = dict.fromkeys(file.parent for file in files if not file.is_dir())
+    absent = [folder for folder in folders if not folder.is_dir() and folder != state_dir]
+    return [f"sink: there is no folder {folder}, events cannot be written to it" for folder in absent]

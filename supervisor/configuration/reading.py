@@ -1,0 +1,121 @@
+"""Entries become values: one section at a time, by the table of keys, collecting every mistake on the way.
+
+A key that was wrong has the value None, so that what depends on it can be left out instead of adding a second
+sentence about the same mistake. Placeholders of plain keys are replaced here; templates are only checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supervisor.configuration.ini import Document, Entry, Place, Problem, Section
+from supervisor.configuration.keys import Key, find, keys_of, meant
+from workers.template import TemplateError
+from workers.template import parse as parse_template
+
+_SHOWN_MAX = 60
+
+
+@dataclass(slots=True)
+class Reading:
+    """One source being read: where values are looked up, and what was found wrong so far. `needed`: the sources of
+    placeholders (env, file, credential) that must have a value now, although only a connect asks for it."""
+
+    document: Document
+    environ: Mapping[str, str]
+    needed: Collection[str]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    @property
+    def base(self) -> Path:
+        return self.document.base
+
+    @property
+    def credentials(self) -> str:
+        return self.environ.get("CREDENTIALS_DIRECTORY", "")
+
+    def complain(self, place: Place, sentence: str) -> None:
+        self.problems.append(Problem(place, sentence))
+
+    def warn(self, place: Place, sentence: str) -> None:
+        """Of what works, but is probably not meant."""
+        self.warnings.append(Problem(place, sentence))
+
+
+def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Every key of the section's kind with its value: as written, the default, or None. A prefix has a mapping."""
+    found: dict[str, Any] = {}
+    for key in keys_of(kind).values():
+        if key.name.endswith("."):
+            found[key.name] = {}
+        else:
+            found[key.name] = None if key.default is None else key.parse(key.default, reading.base)
+            if key.lines:
+                found[key.name] = ()
+    for name, entry in section.entries.items():
+        known = find(kind, name)
+        if known is None:
+            near = meant(kind, name)
+            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(keys_of(kind))}"
+            reading.complain(
+                entry.place, f"unknown key {name} in [{section.name}], {hint}".replace("header.,", "header.NAME,")
+            )
+        elif known.name.endswith("."):
+            found[known.name][name.removeprefix(known.name)] = value_of(reading, known, name, entry, variables)
+        else:
+            found[name] = value_of(reading, known, name, entry, variables)
+    return found
+
+
+def value_of(reading: Reading, key: Key, name: str, entry: Entry, variables: Mapping[str, str]) -> Any:
+    """None after a complaint; a tuple where several lines are several values."""
+    texts = [line for line in (line.strip() for line in entry.value.split("\n")) if line]
+    if not texts:
+        instead = f"remove the line for the default {key.default}" if key.default else "give it one or remove the line"
+        reading.complain(entry.place, f"{name} has no value, {instead}")
+        return None
+    if len(texts) > 1 and not key.lines:
+        reading.complain(entry.place, f"{name} takes one value, but indented lines after it add to it")
+        return None
+    before = len(reading.problems)
+    found = [_value(reading, key, name, text, entry.place, variables) for text in texts]
+    if len(reading.problems) > before:
+        return None
+    return tuple(found) if key.lines else found[0]
+
+
+def _value(reading: Reading, key: Key, name: str, text: str, place: Place, variables: Mapping[str, str]) -> Any:
+    """One value; None after a complaint."""
+    try:
+        template = parse_template(text)
+    except TemplateError as error:
+        # What looks like a wrong placeholder may be a piece of a secret with a dollar in it.
+        sentence = (
+            "a ${...} in it means nothing; a dollar itself is written $$" if key.name == "header." else str(error)
+        )
+        return reading.complain(place, f"{name}: {sentence}")
+    if key.template:
+        for source, sentence in template.missing(reading.environ, reading.base, reading.credentials):
+            tell = reading.complain if source in reading.needed else reading.warn
+            tell(place, f"{name}: {sentence}")
+    else:
+        early = [plain for plain in template.names() if plain not in variables]
+        if early:
+            return reading.complain(
+                place, f"{name}: ${{{early[0]}}} has no value here, only in url, subscribe and header.NAME"
+            )
+        try:
+            expanded = template.expand(variables, reading.environ, reading.base, reading.credentials)
+        except TemplateError as error:
+            return reading.complain(place, f"{name}: {error}")
+    try:
+        return key.parse(text if key.template else expanded, reading.base)
+    except ValueError as error:
+        shown = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+        return reading.complain(
+            place, f"{name} needs {error}" if key.secret else f"{name} is {shown!r}, expected {error}"
+        )

@@ -1,0 +1,1 @@
+"""The decisions: pure, without I/O, clock or randomness. Begin at `leaseset`."""

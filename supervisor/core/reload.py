@@ -1,0 +1,87 @@
+"""A new configuration under a running supervisor: what changes at once, and which children are replaced, one at a time.
+
+What holds: a lease keeps the duration, margin and outage policy of its epoch, whatever the new rules say, since they
+are promised in its row; a shard that is no longer configured is stopped gracefully and released; a child whose shard
+changed goes on until its turn comes, is stopped, and starts again under the next epoch of the same lease. The next one
+waits until it runs, or has had the time to: a configuration that does not work takes one shard after the other, slowly
+and visibly, never all at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core import lease
+from supervisor.core.model import Outdated, Reconfigured
+from supervisor.core.phases import Held, Idle, Phase, Shard, Turn, Vacant, Wanted
+from supervisor.core.state import State
+
+REASON = "reloaded"
+
+
+def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
+    """The state under the new rules."""
+    turn.rules = rules = event.rules
+    shards = dict(state.shards)
+    for name, rule in rules.shards.items():
+        shards[name] = replace(shards.get(name) or Shard(name, rule), rule=rule)
+    for name, shard in shards.items():
+        if name not in rules.shards:
+            shards[name] = _dismiss(replace(shard, rule=None), turn)
+    watch = replace(state.watch, longest_ns=max(state.watch.longest_ns, rules.duration_ns))
+    state = replace(state, rules=rules, shards=shards, watch=watch, rejected="")
+    return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
+
+
+def mark(state: State, event: Outdated) -> State:
+    """The state in which these children are to be replaced. A shard without one starts under the new rules anyway."""
+    marked = {
+        name: replace(shard, phase=replace(shard.phase, outdated=True))
+        for name, shard in state.shards.items()
+        if name in event.shards and isinstance(shard.phase, Held)
+    }
+    return replace(state, shards={**state.shards, **marked})
+
+
+def _dismiss(shard: Shard, turn: Turn) -> Shard:
+    """It is no longer configured here."""
+    match shard.phase:
+        case Held() as held if held.reason != lease.UNCONFIGURED:
+            return lease.stop(shard, turn, lease.UNCONFIGURED)
+        case Vacant(tenure):
+            return lease.release(shard, turn, tenure, lease.UNCONFIGURED)
+        case Wanted():
+            return replace(shard, phase=Idle())
+        case _:
+            return shard
+
+
+def advance(state: State, turn: Turn) -> State:
+    """Replace the next outdated child, if none is being replaced."""
+    if turn.draining or (state.replacing and _is_under_way(state, turn)):
+        return state
+    outdated = (shard for shard in state.shards.values() if _may_be_replaced(shard.phase))
+    shard = next(outdated, None)
+    if shard is None:
+        return replace(state, replacing="") if state.replacing else state
+    state = state.with_shard(lease.stop(shard, turn, REASON, release=False))
+    return replace(state, replacing=shard.name, replacing_ns=turn.ns)
+
+
+def due_ns(state: State) -> int | None:
+    """When time alone lets the next one be replaced."""
+    return _patience_ns(state) if state.replacing else None
+
+
+def _may_be_replaced(phase: Phase) -> bool:
+    return isinstance(phase, Held) and phase.outdated and phase.stage in ("starting", "running")
+
+
+def _is_under_way(state: State, turn: Turn) -> bool:
+    phase = state.shards[state.replacing].phase
+    running = isinstance(phase, Held) and phase.stage == "running"
+    return not (running or isinstance(phase, Idle) or turn.ns >= _patience_ns(state))
+
+
+def _patience_ns(state: State) -> int:
+    return state.replacing_ns + state.rules.stop_ns + state.rules.start_ns

@@ -1,0 +1,1 @@
+"""What a supervisor counts, and how Prometheus gets it. Begin at `families`."""

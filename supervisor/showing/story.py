@@ -1,0 +1,49 @@
+"""How a shard came to its owner, for people: where it stands now, then its changes of ownership, newest first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TextIO
+
+from supervisor.changes import words
+from supervisor.showing.status import FleetView, ShardView
+from supervisor.showing.telling import labels, note
+from supervisor.showing.view import age, ago, cell, console_for, table_of
+
+
+def show(shard: ShardView, fleet: FleetView, stream: TextIO) -> None:
+    console = console_for(stream)
+    console.print(cell(sentence(shard, fleet), "bold"))
+    if not shard.history:
+        console.print(cell("it was never owned"))
+        return
+    rows = [
+        {
+            "EPOCH": cell("-" if change.epoch is None else change.epoch),
+            "WHEN": cell(when(change.at)),
+            "SINCE": cell("-" if change.at is None else ago(fleet.at - change.at * 1000)),
+            "OWNER": cell(change.owner or "-"),
+            "WHAT": cell(words(change)),
+        }
+        for change in reversed(shard.history)
+    ]
+    console.print("", table_of(rows), sep="\n")
+
+
+def sentence(shard: ShardView, fleet: FleetView) -> str:
+    """`trades/7 is held by h:1:a under epoch 12, for 3m; 1 of 1 connections open, last event 2s ago`"""
+    told = [f"{shard.shard} is {shard.state}"]
+    if shard.owner is not None:
+        told[0] += f" by {shard.owner}" if shard.state == "held" else f", owned by {shard.owner}"
+        told[0] += f" under epoch {shard.epoch}"
+        told[0] += f", for {age(max(0, fleet.at - shard.since))}" if shard.since else ""
+        last = "" if shard.quiet_ms is None else f", last event {ago(shard.quiet_ms)}"
+        told.append(f"{shard.open} of {shard.want} connections open{last}")
+    if shard.state == "stale":
+        told.append(f"last renewed {ago(shard.renewed_ago_ms)}")
+    return "; ".join(filter(None, (*told, note(shard, labels(fleet.supervisors), fleet.at))))
+
+
+def when(unix_s: int | None) -> str:
+    """The local time; what `changes` lets through is one of a calendar."""
+    return "-" if unix_s is None else datetime.fromtimestamp(unix_s).astimezone().isoformat(" ")

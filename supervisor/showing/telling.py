@@ -1,0 +1,157 @@
+"""What a fleet's status says in words: the headline, a note beside a shard, the sentences below the tables. Pure.
+
+Texts from rows stand in these as they are; who prints them makes them printable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from supervisor.configuration.values import duration_text
+from supervisor.core import wishes
+from supervisor.records import compact, short_id
+from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
+
+_LISTED_MAX = 12
+_FOLDED_MAX = 60
+_RESTARTS_MIN = 3
+_RESTARTS_WITHIN_S = 300
+_HINTS = {
+    "silent": "owned and renewed, but no connection is open; the log of the owner says why",
+    "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
+    "homeless": "every supervisor that is configured for it is full or draining; start another, or raise `capacity`",
+    "free": "nobody owns it; a supervisor that is configured for it takes it within a few polls",
+}
+
+
+def headline(fleet: FleetView) -> str:
+    """`fleet f is degraded: 1 free, 15 held of 16 shards; 15 of 15 connections open; 2 supervisors live, 1 stale`"""
+    if not (fleet.shards or fleet.supervisors or fleet.bad):
+        return f"fleet {fleet.fleet or '(unnamed)'} is empty: no supervisor, no shard"
+    parts = [_shards(fleet)]
+    if fleet.bad:
+        parts.append(f"{_number(len(fleet.bad), 'row')} {'does' if len(fleet.bad) == 1 else 'do'} not parse")
+    owned = [shard for shard in fleet.shards if shard.state in ("held", "silent")]
+    wanted = sum(shard.want for shard in owned)
+    if wanted:
+        parts.append(f"{sum(shard.open for shard in owned)} of {_number(wanted, 'connection')} open")
+    parts.append(_supervisors(fleet.supervisors))
+    return f"fleet {fleet.fleet or '(unnamed)'} is {'degraded' if fleet.degraded else 'fine'}: {'; '.join(parts)}"
+
+
+def _shards(fleet: FleetView) -> str:
+    shards = _number(len(fleet.shards), "shard")
+    if list(fleet.counts) == ["held"]:
+        return f"{shards}, {'held' if len(fleet.shards) == 1 else 'all held'}"
+    states = ", ".join(f"{count} {state}" for state, count in fleet.counts.items())
+    return f"{states} of {shards}" if states else "no shard"
+
+
+def _supervisors(supervisors: Sequence[SupervisorView]) -> str:
+    found = Counter(supervisor.state for supervisor in supervisors)
+    if not found:
+        return "no supervisor"
+    live = found["active"] + found["draining"]
+    draining = f" ({found['draining']} draining)" if found["draining"] else ""
+    stale = f", {found['stale']} stale" if found["stale"] else ""
+    return f"{_number(live, 'supervisor') if live else 'no supervisor'} live{draining}{stale}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def labels(supervisors: Sequence[SupervisorView]) -> dict[str, str]:
+    """The shortest name of each supervisor by its id that no other has: the first part of its host, its host, or that
+    and the random part of its id."""
+    ways: tuple[Callable[[SupervisorView], str], ...] = (
+        lambda one: one.host if one.host.replace(".", "").isdecimal() else one.host.partition(".")[0],
+        lambda one: one.host,
+        lambda one: f"{one.host}:{short_id(one.id)}",
+    )
+    names = {one.id: one.id for one in supervisors}
+    for way in reversed(ways):
+        found = Counter(map(way, supervisors))
+        names |= {one.id: way(one) for one in supervisors if one.host and way(one) and found[way(one)] == 1}
+    return names
+
+
+def folded(shards: Sequence[str]) -> str:
+    """`trades/0-3,7, chat`, cut where it would be long. The shards are in their order."""
+    text, stream = "", ""
+    for name in compact(tuple(shards)):
+        prefix, slash, index = name.rpartition("/")
+        text += f",{index}" if slash and prefix == stream else f"{', ' if text else ''}{name}"
+        stream = prefix if slash else ""
+        if len(text) > _FOLDED_MAX:
+            return f"{text[:_FOLDED_MAX]}..."
+    return text
+
+
+# --- beside a shard ---------------------------------------------------------------------------------------
+
+
+def note(shard: ShardView, names: dict[str, str], at: int) -> str:
+    """What its state does not say, at this unix millisecond: a shard whose child crashes again and again is held."""
+    told = []
+    if shard.holding:
+        told.append("its owner may be holding its connections")
+    if shard.state == "paused" and shard.owner is not None:
+        told.append("not stopped yet")
+    if shard.forced and shard.owner is None:
+        told.append("its owner was removed by force; it can be claimed after a lease")
+    if shard.move is not None:
+        wish = wishes.parse(shard.move)
+        target = "anybody else" if wish.target is None else names.get(wish.target, wish.target)
+        told.append(f"to go to {target}, {'to even the loads' if wish.by_peer else 'as an operator wishes'}")
+    last = shard.history[-1] if shard.history else None
+    if last and last.at and last.reason == "restart" and last.times >= _RESTARTS_MIN and shard.owner is not None:
+        since_s = at // 1000 - last.at
+        if since_s < _RESTARTS_WITHIN_S:
+            told.append(f"its child was started again {last.times} times, the last time {max(0, since_s)}s ago")
+    return "; ".join(told)
+
+
+# --- below the tables -------------------------------------------------------------------------------------
+
+
+def troubles(fleet: FleetView) -> list[str]:
+    """Sentences about what needs somebody."""
+    names = labels(fleet.supervisors)
+    told = [f"{state}: {_HINTS[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    told += _limited([f"the row {key} does not parse: {reason}" for key, reason in fleet.bad.items()])
+    told += _limited(
+        [f"{names[each.id]} rejected its last reload: {each.rejected}" for each in fleet.supervisors if each.rejected]
+    )
+    return told
+
+
+def remarks(fleet: FleetView) -> list[str]:
+    """Sentences about what is worth knowing."""
+    names = labels(fleet.supervisors)
+    drifting = [f"{names[each.id]} ({each.config or 'none'})" for each in fleet.supervisors if each.drift]
+    told = []
+    if drifting:
+        most = any(not each.drift and each.state != "stale" for each in fleet.supervisors)
+        what = "another configuration than most" if most else "different configurations"
+        told.append(f"{_listed(drifting)} {'runs' if len(drifting) == 1 else 'run'} {what}")
+    told += _limited([f"the row {key} has a flaw: {reason}" for key, reason in fleet.flaws.items()])
+    polls = sorted({each.poll_ms for each in fleet.supervisors if each.poll_ms and each.state != "stale"})
+    if polls:
+        span = duration_text(polls[0]) + (f" to {duration_text(polls[-1])}" if len(polls) > 1 else "")
+        told.append(f"the poll interval in force is {span}")
+    return told
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
+    return ", ".join(names[:_LISTED_MAX]) + more
+
+
+def _limited(sentences: Sequence[str]) -> list[str]:
+    more = [f"and {len(sentences) - _LISTED_MAX} more like that"] if len(sentences) > _LISTED_MAX else []
+    return [*sentences[:_LISTED_MAX], *more]

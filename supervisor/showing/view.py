@@ -1,0 +1,231 @@
+"""A fleet's status on the screen: tables for people, one JSON object for programs.
+
+What is wrong stands on top. A fleet of up to `ROWS_MAX` shards is shown row by row. In a larger one only those shards
+are that are not fine or have a note, unless they are more than that; all others are folded into a row for each state
+and owner. On a narrow screen less columns are shown, and notes below the table.
+
+Names come from rows that anybody with access to the store may have written, so that what cannot be printed or moves
+the cursor is made visible before a terminal sees it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
+from supervisor.showing.telling import folded, headline, labels, note, remarks, troubles
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+PLAIN_WIDTH = 200
+ROWS_MAX = 50
+_CELL_MAX = 400  # longer than any name that we make
+_STYLES = {
+    **dict.fromkeys(("held", "active"), "green"),
+    **dict.fromkeys(("silent", "stale", "homeless"), "red"),
+    **dict.fromkeys(("free", "draining"), "yellow"),
+}
+_RIGHT = ("EPOCH", "SINCE", "OPEN", "QUIET", "RENEWED", "SHARDS", "CAPACITY")
+_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "WHICH", "OWNER", "NOTE", "WHAT")  # they give way where it is narrow
+_WRAPPED_MIN_WIDTH = 12
+NARROW_WIDTH = 120
+_LEFT_OUT = ("EPOCH", "NOTE", "ZONE", "TASK", "VERSION", "CONFIG")  # on a narrow screen
+
+Row = dict[str, "Text"]
+
+
+def as_json(fleet: FleetView) -> str:
+    """The whole view as one JSON object, with a line for each supervisor and shard."""
+    parts = []
+    for field in dataclasses.fields(fleet):
+        value = getattr(fleet, field.name)
+        if isinstance(value, tuple) and value:
+            rows = ",\n    ".join(_json(row) for row in value)
+            parts.append(f'  "{field.name}": [\n    {rows}\n  ]')
+        else:
+            parts.append(f'  "{field.name}": {_json(value)}')
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_fields)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def shard_json(shard: ShardView) -> str:
+    """One shard, as in the whole."""
+    return json.dumps(shard, default=_fields, indent=2)
+
+
+# --- for people -------------------------------------------------------------------------------------------
+
+
+def console_for(stream: TextIO) -> Console:
+    """Where nobody sees colours and widths, the same tables are wide and plain."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else PLAIN_WIDTH)
+
+
+def show(fleet: FleetView, stream: TextIO, every: bool = False) -> None:
+    """`every`: each shard has its row, however many there are."""
+    console_for(stream).print(Picture(fleet, every))
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A fleet for a console of any width, which may change between two pictures."""
+
+    fleet: FleetView
+    every: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        fleet, narrow = self.fleet, options.max_width < NARROW_WIDTH
+        yield cell(headline(fleet), "bold red" if fleet.degraded else "bold")
+        tables = [*_of_shards(fleet, self.every), [_of_supervisor(fleet, one) for one in fleet.supervisors]]
+        for rows in filter(None, tables):
+            yield ""
+            yield table_of(rows, _LEFT_OUT if narrow else ())
+            if narrow:
+                yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in rows if row.get("NOTE"))
+        sentences = [*(cell(each, "red") for each in troubles(fleet)), *(cell(each, "dim") for each in remarks(fleet))]
+        if sentences:
+            yield ""
+            yield from sentences
+
+
+def _of_shards(fleet: FleetView, every: bool) -> tuple[list[Row], ...]:
+    names = labels(fleet.supervisors)
+    wrong = [shard for shard in fleet.shards if shard.state not in FINE]
+    fine = [shard for shard in fleet.shards if shard.state in FINE]
+    if every or len(fleet.shards) <= ROWS_MAX:
+        return ([_of_shard(shard, names, fleet.at) for shard in wrong + fine],)
+    special = wrong + [shard for shard in fine if note(shard, names, fleet.at)]
+    if len(special) > ROWS_MAX:
+        return (_groups(fleet.shards, names),)
+    single = {shard.shard for shard in special}
+    others = [shard for shard in fine if shard.shard not in single]
+    return [_of_shard(shard, names, fleet.at) for shard in special], _groups(others, names)
+
+
+def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
+    return {
+        "SHARD": cell(shard.shard),
+        "STATE": cell(shard.state, _STYLES.get(shard.state, "")),
+        "OWNER": cell(_owner(shard.owner, names)),
+        "EPOCH": cell(shard.epoch or "-"),
+        "SINCE": cell(ago(at - shard.since) if shard.since else "-"),
+        "OPEN": cell(f"{shard.open}/{shard.want}"),
+        "QUIET": cell(age(shard.quiet_ms)),
+        "RENEWED": cell(ago(shard.renewed_ago_ms)),
+        "NOTE": cell(note(shard, names, at)),
+    }
+
+
+def _groups(shards: Sequence[ShardView], names: dict[str, str]) -> list[Row]:
+    """A row for each state and owner: how many shards and connections, and the highest of the ages."""
+    groups: dict[tuple[int, str], list[ShardView]] = {}
+    for shard in shards:
+        groups.setdefault((STATES.index(shard.state), _owner(shard.owner, names)), []).append(shard)
+    return [_of_group(STATES[state], owner, group) for (state, owner), group in sorted(groups.items())]
+
+
+def _of_group(state: str, owner: str, group: Sequence[ShardView]) -> Row:
+    quiet = [shard.quiet_ms for shard in group if shard.quiet_ms is not None]
+    renewed = [shard.renewed_ago_ms for shard in group if shard.renewed_ago_ms is not None]
+    return {
+        "SHARDS": cell(len(group)),
+        "STATE": cell(state, _STYLES.get(state, "")),
+        "OWNER": cell(owner),
+        "OPEN": cell(f"{sum(shard.open for shard in group)}/{sum(shard.want for shard in group)}"),
+        "QUIET": cell(age(max(quiet, default=None))),
+        "RENEWED": cell(ago(max(renewed, default=None))),
+        "WHICH": cell(folded([shard.shard for shard in group])),
+    }
+
+
+def _of_supervisor(fleet: FleetView, one: SupervisorView) -> Row:
+    return {
+        "SUPERVISOR": cell(one.id if one.id.startswith(f"{one.host}:") else f"{one.id} on {one.host}"),
+        "ZONE": cell(one.zone),
+        "TASK": cell(one.task),
+        "VERSION": cell(one.version),
+        "STATE": cell(one.state, _STYLES.get(one.state, "")),
+        "SHARDS": cell(one.shards),
+        "CAPACITY": cell(one.capacity),
+        "SINCE": cell(ago(fleet.at - one.since) if one.since else "-"),
+        "RENEWED": cell(ago(one.renewed_ago_ms)),
+        "CONFIG": cell(f"{one.config}{' differs' if one.drift else ''}", "yellow" if one.drift else ""),
+    }
+
+
+def _owner(owner: str | None, names: dict[str, str]) -> str:
+    return "-" if owner is None else names.get(owner, owner)
+
+
+# --- parts that other commands use too --------------------------------------------------------------------
+
+
+def table_of(rows: Sequence[Row], without: Collection[str] = ()) -> Table:
+    """At least one row, all with the same columns. Empty columns are left out."""
+    from rich.table import Table
+
+    columns = [name for name in rows[0] if name not in without and any(row[name] for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(
+            name,
+            justify="right" if name in _RIGHT else "left",
+            no_wrap=name not in _WRAPPED,
+            overflow="fold",
+            min_width=min(_WRAPPED_MIN_WIDTH, max(len(row[name]) for row in rows)) if name in _WRAPPED else None,
+        )
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
+    return table
+
+
+def cell(text: object, style: str = "") -> Text:
+    from rich.text import Text
+
+    shown = str(text)
+    return Text(printable(shown if len(shown) <= _CELL_MAX else f"{shown[:_CELL_MAX]}..."), style)
+
+
+def printable(text: str) -> str:
+    """What would not be seen, moves the cursor, or turns the direction of writing, as its code."""
+    return "".join(each if each.isprintable() else _code(each) for each in text)
+
+
+def _code(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def ago(ms: int | None) -> str:
+    return "-" if ms is None else f"{age(max(0, ms))} ago"
+
+
+def age(ms: int | None) -> str:
+    """The two digits that matter: 840ms, 3.2s, 47s, 12m, 5h, 3d."""
+    if ms is None:
+        return "-"
+    if ms < 1000:
+        return f"{ms}ms"
+    seconds = ms / 1000
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds / 86_400:.0f}d"
