@@ -2,7 +2,8 @@
 
 The page ends with exactly this text. To renew it:
 
-    sed -i '/^## .\\[supervisor\\]/,$d' docs/configuration.md && python -m supervisor.configuration.reference >> docs/configuration.md
+    sed -i '/^## .\\[supervisor\\]/,$d' docs/configuration.md
+    python -m supervisor.configuration.reference >> docs/configuration.md
 """
 
 from __future__ import annotations
