@@ -134,6 +134,16 @@ def test_an_operators_wish_does_not_wait_for_a_peers_move() -> None:
     assert stage(known, 1) == "stopping"
 
 
+def test_an_operators_wish_in_the_place_of_a_peers_that_is_being_granted_pins_the_shard() -> None:
+    members = [member(shards=ALL), member(THIRD, shards=ALL)]
+    known, _ = heed(holding(0, 1, 2), *members, row(0, ME, move=of_peer(OTHER)), *ours(1, 2))
+    known, out = heed(known, *members, row(0, ME, move=THIRD), *ours(1, 2))
+    assert out == []
+    phase = known.shards["s/0"].phase
+    assert isinstance(phase, Held)
+    assert (phase.stage, phase.reason) == ("stopping", MOVED)
+
+
 @pytest.mark.parametrize("asked_s", [0, 0.01])
 def test_a_snapshot_asked_for_before_the_claim_was_answered_moves_nothing(asked_s: float) -> None:
     rows = [row(0, ME, paused=True), row(1, ME, move=OTHER)]

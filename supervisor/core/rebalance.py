@@ -33,6 +33,9 @@ def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: i
     """What the wishes in our rows make us do: stop a paused shard, grant a move, or take it back."""
     for name, shard in state.shards.items():
         row = snapshot.leases.get(name)
+        if row is not None and row.move:
+            shard = _stopping_for(shard, wishes.parse(row.move))
+            state = state.with_shard(shard)
         if row is None or not _may_give(shard, row, asked_ns):
             continue
         if row.paused:
@@ -40,6 +43,14 @@ def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: i
         elif row.move:
             state, fleet = _heed_move(state, turn, fleet, shard, row, wishes.parse(row.move))
     return state
+
+
+def _stopping_for(shard: Shard, move: wishes.Move) -> Shard:
+    """Where an operator's wish took the place of the peer's that is being granted, nobody shall ask the shard back."""
+    held = shard.phase
+    if move.by_peer or not isinstance(held, Held) or held.reason != wishes.BALANCED:
+        return shard
+    return replace(shard, phase=replace(held, reason=wishes.MOVED))
 
 
 def _may_give(shard: Shard, row: Lease, asked_ns: int) -> bool:
