@@ -33,13 +33,11 @@ from supervisor.reloader import Reloader
 from supervisor.serving import endpoint
 from supervisor.serving.glance import Glance
 from supervisor.signals import Signals
-from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
-from supervisor.stores.location import SqliteLocation, open_store, parse
+from supervisor.stores.interface import Store
 from supervisor.tasks import task_for
 from workers.board import Board
 from workers.kernel import boottime_ns
 
-LOCK_WAIT_S = 5.0
 STATUS_EVERY_S = 1.0
 
 
@@ -341,52 +339,3 @@ class Daemon:
         if self._state.drain is None:
             self._stop()
         return {**self._health(), "pid": os.getpid()}
-
-
-def run(settings: Settings, warnings: Sequence[str] = ()) -> int:
-    """Run until told to stop; the exit code. Refusals are one sentence on stderr; `warnings` go into the log."""
-    try:
-        return asyncio.run(_run(settings, warnings))
-    except (lock.Held, control.Occupied) as error:
-        return _refuse(exits.OCCUPIED, str(error))
-    except Unfit as error:
-        return _refuse(exits.STORE, str(error))
-    except ValueError as error:
-        return _refuse(exits.CONFIG, str(error))
-    except PermissionError as error:
-        return _refuse(exits.NOT_PERMITTED, error.strerror or str(error))
-    except OSError as error:
-        sentence = (error.strerror or str(error)).lower()
-        return _refuse(exits.OCCUPIED, f"{error.filename}: {sentence}" if error.filename else sentence)
-
-
-async def _run(settings: Settings, warnings: Sequence[str]) -> int:
-    notifier = Notifier.from_environment(os.environ)
-    where, unknown = await asyncio.to_thread(place.find, os.environ)
-    store = open_store(settings.store, settings.base, settings.call_timeout_ms / 1000)
-    held = await lock.take(settings.state_dir, LOCK_WAIT_S)
-    try:
-        if isinstance(parse(settings.store, settings.base), SqliteLocation):
-            # It may wait for the file, and the main thread has to hear signals meanwhile.
-            await asyncio.to_thread(_initialize, store)
-        record = incarnations.record_in(settings.state_dir, held)
-        daemon = Daemon(settings, store, held, record, where, notifier, asyncio.get_running_loop())
-        return await daemon.run([*warnings, *([unknown] if unknown else [])])
-    finally:
-        store.close()
-
-
-def _initialize(store: Store) -> None:
-    """A file is made where it is missing; a table costs money and is made by `tenured init` alone. A file that others
-    keep locked is there: a store that cannot be reached yet, which is waited for."""
-    try:
-        store.initialize()
-    except Locked:
-        return
-    except Unavailable as error:
-        raise Unfit(f"store {store.url} cannot be used: {error}") from None
-
-
-def _refuse(code: int, sentence: str) -> int:
-    print(f"tenured: {sentence}", file=sys.stderr)
-    return code

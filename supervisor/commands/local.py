@@ -34,9 +34,9 @@ def run(source: str) -> int:
     from supervisor.configuration.config import SOURCES
 
     loaded = loaded_from(source, needed=SOURCES)
-    from supervisor import daemon
+    from supervisor import launch
 
-    return daemon.run(loaded.settings, (*loaded.warnings, *_outlet_warnings(loaded)))
+    return launch.run(loaded.settings, (*loaded.warnings, *_outlet_warnings(loaded)))
 
 
 def _outlet_warnings(loaded: Loaded) -> list[str]:
