@@ -156,7 +156,7 @@ def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -
         if name not in section.entries and main[origin] is not None:
             main[name] = derive(main[origin])
     ms = {name: main[name] for name in ("lease_duration", *derived, "poll_interval")}
-    for broken in relations.broken_in_supervisor(ms):
+    for broken in relations.broken_in_supervisor(ms, derived.keys() - section.entries.keys()):
         reading.complain(_place(section, broken.keys), broken.sentence)
 
 

@@ -7,7 +7,7 @@ there is always room for one more interval, one attempt and the margin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from supervisor.configuration.values import duration_text as text
@@ -37,16 +37,17 @@ def margin_ms(lease_duration_ms: int) -> int:
     return max(MARGIN_MIN_MS, -(-lease_duration_ms // 10))
 
 
-def broken_in_supervisor(ms: Mapping[str, int | None]) -> list[Broken]:
-    """`ms`: every duration of `[supervisor]` by its key. None is one that was wrong by itself: what holds whatever it
-    should have been is checked all the same, and a value that was found to be wrong here counts as mended below, so
-    that no mistake hides another."""
+def broken_in_supervisor(ms: Mapping[str, int | None], derived: Collection[str] = ()) -> list[Broken]:
+    """`ms`: every duration of `[supervisor]` by its key; `derived` are those that nobody wrote down. None is one that
+    was wrong by itself: what holds whatever it should have been is checked all the same, and a value that was found to
+    be wrong here counts as mended below, so that no mistake hides another, or is told twice."""
     lease, renew, call = ms["lease_duration"], ms["renew_interval"], ms["call_timeout"]
     margin, poll = ms["margin"], ms["poll_interval"]
     found: list[Broken] = []
     if lease and renew and 3 * renew > lease:
         sentence = f"renew_interval {text(renew)} must fit three times into lease_duration {text(lease)}"
         renew = renew_interval_ms(lease)
+        call = call_timeout_ms(renew) if "call_timeout" in derived else call
         found.append(_broken(sentence, renew, "renew_interval", "lease_duration"))
     if call and renew and call >= renew:
         sentence = f"call_timeout {text(call)} must be below renew_interval {text(renew)}"

@@ -259,4 +259,4 @@ def test_a_second_supervisor_on_the_same_folders_is_turned_away_and_the_first_go
 def test_a_file_in_place_of_a_folder_is_named(file: Path, folder: str) -> None:
     configured(file)
     (file.parent / folder).write_text("")
-    refused(tenured("run", "-c", str(file)), exits.OCCUPIED, f"{folder}_dir {file.parent / folder}")
+    refused(tenured("run", "-c", str(file)), exits.CONFIG, f"{folder}_dir: {file.parent / folder} is no folder")

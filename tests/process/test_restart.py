@@ -177,7 +177,7 @@ def test_a_record_that_cannot_be_read_or_written_is_told_and_prevents_no_start(
 
     with hosts_in(tmp_path, feed, list(puts), spoil) as hosts:
         for host in hosts:
-            said = host.log("config.warning")[0]["message"]
+            said = host.log("config.warning")[0]["reason"]
             what = "written" if host.folder.name == "unwritable" else "read"
             assert said.startswith(f"{host.folder}/state/incarnations cannot be {what}: ")
 
