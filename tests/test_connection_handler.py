@@ -12,9 +12,10 @@ import pytest
 
 from tenured import Connection, Handler, Shard
 from tests.child import Child, lines, task
-from tests.feed import Feed, Peer
+from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import CONNECTS, HEARTBEAT, MESSAGES, OPEN
+from workers.dispatch import HANDLER_ERRORS_MAX
 from workers.handler import BadHandler, load
 
 
@@ -162,9 +163,58 @@ def test_an_exception_is_logged_with_the_messages_identity_and_the_next_message_
     assert [event["data"] for event in lines(path)] == ["0", "1", "2", "4", "5"]
     failed = child.log("handler.failed")
     assert len(failed) == 1
-    assert (failed[0]["shard"], failed[0]["epoch"], failed[0]["connection"], failed[0]["seq"]) == ("trades/7", 9, 0, 4)
+    assert (failed[0]["shard"], failed[0]["epoch"], failed[0]["connection"]) == ("trades/7", 9, 0)
+    assert failed[0]["message_number"] == 4
     assert failed[0]["reason"] == "KeyError: 'three'"
     assert Path(__file__).name in failed[0]["where"]
+
+
+def test_each_message_that_fails_has_a_number_of_its_own_also_if_nothing_is_ever_emitted() -> None:
+    class Flaky(Handler):
+        def message(self, connection: Connection, message: str | bytes) -> None:
+            if message in ("1", "3"):
+                raise ValueError("flaky")
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        for number in range(4):
+            before = child.words[MESSAGES]
+            peer.text(str(number))
+            child.word(MESSAGES, before + 1)  # so that each is read by itself
+        if len(peer.feed.connects) > 1:
+            peer.serve()
+
+    with Feed(behave) as feed, with_handler(Flaky, feed.url) as child:
+        child.word(MESSAGES, 8)
+    assert [record["message_number"] for record in child.log("handler.failed")] == [2, 4, 6, 8]
+
+
+def test_an_exception_without_a_message_names_none() -> None:
+    class Wrong(Handler):
+        def opened(self, connection: Connection) -> None:
+            raise ValueError("wrong")
+
+    with Feed(sends(0)) as feed, with_handler(Wrong, feed.url) as child:
+        assert "message_number" not in until(lambda: child.log("handler.failed"), 5)[0]
+
+
+def test_what_the_handler_never_saw_is_told_at_the_end_only_if_there_are_messages_of_it() -> None:
+    class Broken(Handler):
+        def message(self, connection: Connection, message: str | bytes) -> None:
+            raise ValueError("broken")
+
+    with Feed(sends(HANDLER_ERRORS_MAX)) as feed, with_handler(Broken, feed.url) as child:
+        assert child.wait() == 1
+    assert [record["reason"] for record in child.log("child.failed")] == ["too many errors of the handler in a row"]
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.raw(b"".join(frame(TEXT, b"x") for _ in range(HANDLER_ERRORS_MAX + 3)))
+        peer.serve()
+
+    with Feed(behave) as feed, with_handler(Broken, feed.url) as child:
+        assert child.wait() == 1
+    assert "before the end, though received: 3 messages" in child.log("child.failed")[-1]["reason"]
 
 
 def test_ten_exceptions_in_a_row_end_the_child_and_what_was_emitted_before_is_kept(tmp_path: Path) -> None:

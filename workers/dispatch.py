@@ -5,8 +5,9 @@ What holds:
 - what happened on a connection (opened, messages, closed) reaches the handler in that order; connections take turns;
 - a turn lasts about `SLICE_NS`: a slow handler delays pings and heartbeats by one message of its own, not by a whole
   read. While messages wait, their connection is read no further;
-- an exception is logged with the identity of the message and counted; `HANDLER_ERRORS_MAX` in a row, without a
-  success between them, exhaust the handler;
+- an exception is logged with the number of the message, counted from 1 within the epoch over all connections (events
+  are numbered by their `seq`), and counted; `HANDLER_ERRORS_MAX` in a row, without a success between them, exhaust the
+  handler;
 - what is emitted is a batch for the sink at the end of each slice; a token is committed behind what was emitted
   before it.
 """
@@ -47,9 +48,6 @@ class Exit(Protocol):
 
     def handled(self, messages: int, size: int) -> None:
         """Count messages that the handler has seen."""
-
-    @property
-    def next_seq(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,7 @@ class Dispatch:
         self._token: str | None = None
         self._source: int | None = None
         self._at_ns = 0
+        self._number = 0  # of the message that was handed over last
         self._errors = 0
         self.exhausted = False  # for good, whatever succeeds afterwards
 
@@ -203,12 +202,13 @@ class Dispatch:
                 message(connection, messages[position])
                 self._errors = 0
             except Exception as error:
-                self._failed(error, connection.number)
+                self._failed(error, connection.number, self._number + position - begin + 1)
             position += 1
             if boottime_ns() >= until_ns or self.exhausted or self._exit.full:
                 break
         done = position == len(messages)
         self._position = 0 if done else position
+        self._number += position - begin
         self._exit.handled(position - begin, item.size if done else 0)
         return done
 
@@ -221,14 +221,13 @@ class Dispatch:
         self._errors = 0
         return True
 
-    def _failed(self, error: Exception, connection: int | None) -> None:
+    def _failed(self, error: Exception, connection: int | None, number: int | None = None) -> None:
         self._errors += 1
         self.exhausted = self.exhausted or self._errors >= HANDLER_ERRORS_MAX
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        seq = self._exit.next_seq + len(self._emitted)
         reason = f"{type(error).__name__}: {error}"
-        fields = {"connection": connection, "seq": seq, "where": where, "in_a_row": self._errors}
+        fields = {"connection": connection, "message_number": number, "where": where, "in_a_row": self._errors}
         self._log("handler.failed", "ERROR", reason=reason, **fields)
 
     def _flush(self) -> None:

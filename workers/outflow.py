@@ -68,10 +68,6 @@ class Outflow:
             self._delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._bell.ring)
         return self._delivery
 
-    @property
-    def next_seq(self) -> int:
-        return self._seq + 1
-
     def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
         """`at_ns`: unix time of arrival."""
         self._begun().put(Batch(connection, self._seq + 1, at_ns, messages, size))

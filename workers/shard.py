@@ -237,8 +237,8 @@ class _Shard:
                 if not self._dispatch.unfinished:
                     return
                 self._outflow.wait_for_room()
-        if self._dispatch.unfinished:
-            reason = f"{self._dispatch.waiting} messages were received, but not handed to the handler before the end"
+        if waiting := self._dispatch.waiting:  # what is left may also be the closing of a connection alone
+            reason = f"not handed to the handler before the end, though received: {waiting} messages"
             self.log("child.failed", "ERROR", reason=reason)
 
     def _finish(self) -> int:
