@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pydoc
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -144,6 +147,14 @@ def test_a_close_code_that_may_not_be_sent_is_an_error_of_the_handler() -> None:
     with Feed(sends(0)) as feed, with_handler(Wrong, feed.url) as child:
         assert "1006" in until(lambda: child.log("handler.failed"), 5)[0]["reason"]
         assert child.words[OPEN] == 1
+
+
+def test_the_help_on_a_handler_says_what_to_override_and_what_to_call_and_what_its_arguments_offer() -> None:
+    text = pydoc.render_doc(Handler, renderer=pydoc.plaintext)
+    told = text[: text.index("Methods defined here")]
+    offered = [name for kind in (Handler, Connection) for name in vars(kind) if not name.startswith("_")]
+    fields = [field.name for field in dataclasses.fields(Shard)]
+    assert [name for name in (*offered, *fields) if not re.search(rf"\b{name}\b", told)] == []
 
 
 # --- errors -------------------------------------------------------------------------------------------------

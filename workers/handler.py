@@ -67,7 +67,15 @@ class Outlet(Protocol):
 
 
 class Handler:
-    """Override what you need; the methods below the line are for calling."""
+    """Override what you need: start, target, opened, message, closed, stop.
+
+    Call, from these or from a timer: self.emit, self.checkpoint, self.every.
+
+    The shard has name, stream, index, epoch, checkpoint (None before the first) and connections (how many).
+    A connection has a number, from 0 in the order of the url lines, and two methods: send(data) queues a message,
+    text for a str and binary for bytes, and is False if the connection is not open; close(code=1000) closes it, and
+    it is opened anew after the usual wait.
+    """
 
     _outlet: Outlet  # set before `start`; not in `__init__`, which is free for the user
 
@@ -92,7 +100,7 @@ class Handler:
     def stop(self) -> None:
         """The shard is about to stop: the last moment to send on its connections."""
 
-    # --- to be called, from the methods above or from a timer ---
+    # --- to be called ---
 
     def emit(self, data: Message) -> None:
         """Hand an event to the sink; waits while the sink is full."""
