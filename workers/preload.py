@@ -23,7 +23,7 @@ from typing import Any
 
 from workers import tls
 from workers.handler import load
-from workers.trial import tried
+from workers.trial import in_words, tried
 from workers.wire import Preparation
 
 BUDGET_S = 5.0  # of all trials together, and again of all imports; the last import to begin in time may exceed it
@@ -66,7 +66,7 @@ def _imported(wanted: Preparation, warn: Warn, budget_s: float) -> Handlers:
             try:
                 handlers[reference] = loads[reference]()
             except Exception as error:
-                fault = f"passed its trial and then raised {type(error).__name__}"
+                fault = f"passed its trial and then raised {in_words(error)}"
         if fault:
             warn(f"handler {reference} {fault} when imported, so each of its children imports it by itself")
     return handlers

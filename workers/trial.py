@@ -17,15 +17,16 @@ import stat
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NoReturn
 
 from workers.kernel import die_with_parent
 
 _DEATH_MAX_S = 1.0
+_SAID_MAX_BYTES = 300
 # Exit codes that nothing uses: an action that ends the process, even with 0, has not passed.
 _PASSED, _RAISED, _THREAD, _PROCESS, _CLOSED, _SOCKET, _SIGNALS = range(101, 108)
 _VERDICTS = {
-    _RAISED: "raised an error",
     _THREAD: "starts a thread",
     _PROCESS: "leaves a process behind",
     _CLOSED: "closes files that are not its own",
@@ -37,40 +38,63 @@ _SIGNALS_RELIED_ON = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGH
 _Files = dict[int, tuple[int, int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """`said_fd`: a file in memory for the error that the action raised."""
+
+    name: str
+    pid: int
+    said_fd: int
+
+
 def tried(actions: Mapping[str, Callable[[], object]], budget_s: float) -> dict[str, str]:
     """By name, in the order in which they ended: what each did wrong, as the rest of a sentence; empty: it passed."""
     until_s = time.monotonic() + budget_s
     running = dict(_begun(name, action) for name, action in actions.items())
-    faults = {name: _fault(status) for name, status in _ended(running, until_s)}
-    late = [name for name, _ in running.values()]
+    faults = {name: _fault(status, said) for name, status, said in _ended(running, until_s)}
+    late = [trial.name for trial in running.values()]
     for pidfd in running:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     for _ in _ended(running, time.monotonic() + _DEATH_MAX_S):
         pass
-    for pidfd in running:  # it hangs in the kernel; the fork server reaps whatever dies
+    for pidfd, trial in running.items():  # it hangs in the kernel; the fork server reaps whatever dies
         os.close(pidfd)
+        os.close(trial.said_fd)
     return faults | dict.fromkeys(late, f"took more than {budget_s:g} s")
 
 
-def _begun(name: str, action: Callable[[], object]) -> tuple[int, tuple[str, int]]:
+def in_words(error: BaseException) -> str:
+    """What was raised and where, as one short line."""
+    ours = ("<", os.path.dirname(__file__))  # the import itself: a module that cannot be parsed has no frame
+    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    where = f" at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text}"[: _SAID_MAX_BYTES - len(where)] + where
+
+
+def _begun(name: str, action: Callable[[], object]) -> tuple[int, _Trial]:
     parent = os.getpid()
+    said_fd = os.memfd_create("trial", os.MFD_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _perform(action, parent)
-    return os.pidfd_open(pid), (name, pid)
+        _perform(action, parent, said_fd)
+    return os.pidfd_open(pid), _Trial(name, pid, said_fd)
 
 
-def _ended(running: dict[int, tuple[str, int]], until_s: float) -> Iterator[tuple[str, int]]:
-    """Takes those that end in time out of `running`, each with its exit code, or minus the signal."""
+def _ended(running: dict[int, _Trial], until_s: float) -> Iterator[tuple[str, int, str]]:
+    """Takes those that end in time out of `running`, each with its exit code, or minus the signal, and its error."""
     poll = select.poll()
     for pidfd in running:
         poll.register(pidfd, select.POLLIN)
     while running and (left_s := until_s - time.monotonic()) > 0:
         for pidfd, _ in poll.poll(left_s * 1000):
             poll.unregister(pidfd)
-            name, pid = running.pop(pidfd)
+            trial = running.pop(pidfd)
             os.close(pidfd)
-            yield name, _buried(pid)
+            status = _buried(trial.pid)
+            said = os.pread(trial.said_fd, _SAID_MAX_BYTES, 0).decode(errors="replace")
+            os.close(trial.said_fd)
+            yield trial.name, status, said
 
 
 def _buried(pid: int) -> int:
@@ -81,24 +105,26 @@ def _buried(pid: int) -> int:
     return dead.si_status if dead.si_code == os.CLD_EXITED else -dead.si_status
 
 
-def _fault(status: int) -> str:
+def _fault(status: int, said: str) -> str:
     if status == _PASSED:
         return ""
+    if status == _RAISED:
+        return f"raised {said or 'an error'}"
     return "crashed" if status < 0 else _VERDICTS.get(status, "ended the process")
 
 
 # --- in the process of a trial ------------------------------------------------------------------------------
 
 
-def _perform(action: Callable[[], object], parent: int) -> NoReturn:
+def _perform(action: Callable[[], object], parent: int, said_fd: int) -> NoReturn:
     verdict = _RAISED
     try:
         die_with_parent()
         if os.getppid() == parent:  # else it died before the line above could notice
             os.setsid()
             verdict = _judged(action)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        os.write(said_fd, in_words(error).encode(errors="backslashreplace")[:_SAID_MAX_BYTES])
     finally:
         os._exit(verdict)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from workers.preload import Preloaded, preload
 from workers.wire import Preparation
 
@@ -45,6 +47,27 @@ def test_handlers_that_are_slow_but_pass_are_imported_within_a_budget_and_the_qu
     assert took_s < 2 * BUDGET_S + 0.4 + 0.5
     assert len(warnings) == 7 - len(result.handlers)
     assert all("came after others that took 1 s together" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import no_such_dependency", "ModuleNotFoundError: No module named 'no_such_dependency' at {file}:2 when"),
+        ("this is no Python", "SyntaxError: invalid syntax (bad.py, line 2) when"),
+        ("assert False", "AssertionError at {file}:2 when"),
+        ("raise SystemExit(2)", "SystemExit: 2 at {file}:2 when"),
+        ("raise ValueError('one\\ntwo')", "ValueError: one two at {file}:2 when"),
+        (r"raise ValueError('\ud800')", r"ValueError: \ud800 at {file}:2 when"),
+        ("raise ValueError('x' * 9000)", "xxx at {file}:2 when"),
+    ],
+)
+def test_what_a_handler_raises_when_imported_is_told_in_one_short_line(tmp_path: Path, text: str, said: str) -> None:
+    bad = module(tmp_path, "bad", text)
+    _, warnings, _ = preloaded(bad)
+    assert len(warnings) == 1
+    assert said.format(file=tmp_path / "bad.py") in warnings[0]
+    assert warnings[0].isprintable()
+    assert len(warnings[0]) < 600
 
 
 def test_a_handler_that_passes_its_trial_and_raises_then_is_left_to_its_children(tmp_path: Path) -> None:
