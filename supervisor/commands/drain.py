@@ -11,7 +11,7 @@ import click
 
 from supervisor import exits
 from supervisor.commands.local import HEALTH_TIMEOUT_S, socket_of
-from supervisor.commands.means import Failed, asked, file_option, loaded_from, store_of
+from supervisor.commands.means import Failed, asked, duration, file_option, loaded_from, store_of
 
 REPORT_EVERY_S = 1.0
 
@@ -22,8 +22,8 @@ REPORT_EVERY_S = 1.0
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    callback=duration(),
+    metavar="DURATION",
     help="How long to wait; it goes on draining after that. Default: stop_timeout and 30 seconds.",
 )
 def drain(source: str, no_wait: bool, timeout_s: float | None) -> int:

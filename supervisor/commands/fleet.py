@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from supervisor import exits
-from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, store_of, store_option
+from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, duration, file_option, store_of, store_option
 
 if TYPE_CHECKING:
     from supervisor.configuration.config import Loaded
     from supervisor.showing.status import FleetView
     from supervisor.stores.interface import Store
 
-INTERVAL_MIN_MS = 1000
-INTERVAL_MAX_MS = 3_600_000
+INTERVAL_S = 2.0
 
 
 @click.command(epilog="Example: tenured init --store 'dynamodb://tenured-leases?region=eu-west-1'")
@@ -33,18 +31,6 @@ def init(source: str, store_url: str | None) -> int:
     return exits.OK
 
 
-def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    from supervisor.configuration.values import duration
-
-    if text is None:
-        return None
-    try:
-        ms: int = duration(INTERVAL_MIN_MS, INTERVAL_MAX_MS)(text, Path())
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r}, expected {error}") from None
-    return ms / 1000
-
-
 @click.command(epilog="Example: tenured status --shard 'trades/*' --store sqlite:///leases.db")
 @file_option
 @store_option
@@ -57,7 +43,9 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     "--owner", "owners", multiple=True, metavar="HOST-OR-ID", help="Only those of this host or id, or part of it."
 )
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
-@click.option("--interval", callback=_seconds, metavar="DURATION", help="Of --watch, at least 1s.  [default: 2s]")
+@click.option(
+    "--interval", "interval_s", callback=duration(1, 3600), metavar="DURATION", help="Of --watch.  [default: 2s]"
+)
 def status(
     source: str,
     store_url: str | None,
@@ -66,7 +54,7 @@ def status(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
     watch: bool,
-    interval: float | None,
+    interval_s: float | None,
 ) -> int:
     """Who owns what in the whole fleet, read from the store.
 
@@ -75,7 +63,7 @@ def status(
     It needs the right to dynamodb:Scan and no other. A look reads the whole table: of 1,000 shards about 200 read
     units, so that --watch of them costs a few cents an hour.
     """
-    if interval is not None and not watch:
+    if interval_s is not None and not watch:
         raise click.UsageError("--interval belongs to --watch")
     if as_json and watch:
         raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
@@ -91,7 +79,7 @@ def status(
         if watch:
             from supervisor.commands.looking import follow
 
-            fleet = follow(look, interval or 2.0, sys.stdout, rows)
+            fleet = follow(look, interval_s or INTERVAL_S, sys.stdout, rows)
         else:
             fleet = look()
     finally:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor import exits
-from supervisor.commands.means import Failed, file_option, loaded_from
+from supervisor.commands.means import Failed, duration, file_option, loaded_from
 
 if TYPE_CHECKING:
     from supervisor.configuration.config import Loaded
 
 HEALTH_TIMEOUT_S = 5.0
-WAIT_MAX_MS = 3_600_000
 
 
 @click.command(epilog="Example: tenured run -c /etc/tenured/tenured.ini")
@@ -48,31 +47,21 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
     return [f"[stream:{name}] writes its events to {log}, {advice}" for name in streams]
 
 
-def _milliseconds(_context: click.Context, _option: click.Parameter, text: str) -> int:
-    from supervisor.configuration.values import duration
-
-    try:
-        ms: int = duration(0, WAIT_MAX_MS)(text, Path())
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r}, expected {error}") from None
-    return ms
-
-
 @click.command(epilog="Example: tenured check -c ./tenured.ini --connect trades/7")
 @file_option
 @click.option("--connect", "shard", metavar="SHARD", help="Also make one real connection of this shard.")
 @click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which of its connections.")
 @click.option(
     "--wait",
-    "wait_ms",
+    "wait_s",
+    callback=duration(0, 3600),
     default="10s",
     show_default=True,
-    callback=_milliseconds,
     metavar="DURATION",
     help="How long to wait for a first message.",
 )
 @click.option("--checkpoint", metavar="TOKEN", help="What ${checkpoint} becomes; without it that of a new shard.")
-def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpoint: str | None) -> int:
+def check(source: str, shard: str | None, connection: int, wait_s: float, checkpoint: str | None) -> int:
     """Check the configuration and say what it means; no handler is imported, nothing started, nothing contacted.
 
     With --connect it makes one connection as a child would, says which steps it reached, shows the first message and
@@ -92,7 +81,7 @@ def check(source: str, shard: str | None, connection: int, wait_ms: int, checkpo
     if shard is not None:
         from supervisor.commands.connecting import connect
 
-        return connect(loaded.settings, shard, connection, wait_ms, checkpoint, os.environ)
+        return connect(loaded.settings, shard, connection, round(wait_s * 1000), checkpoint, os.environ)
     for line in summary(loaded.settings):
         click.echo(line)
     return exits.OK

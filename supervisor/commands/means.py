@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -51,6 +52,25 @@ store_option = click.option(
     metavar="URL",
     help="Use this store, and read no configuration: dynamodb://... or sqlite:///PATH.",
 )
+
+
+Reading = Callable[[click.Context, click.Parameter, str | None], float | None]
+
+
+def duration(low_s: float = 0.0, high_s: float = 86_400.0) -> Reading:
+    """For an option that is a time, the callback: seconds from a number of them, or from a number with its unit."""
+
+    def read(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|)", text)
+        seconds = float(match[1]) * {"ms": 0.001, "m": 60, "h": 3600}.get(match[2], 1) if match else -1.0
+        if not low_s <= seconds <= high_s:
+            bounds = f"from {low_s:g}s to {high_s / 3600:g}h"
+            raise click.BadParameter(f"{text!r} is no time {bounds}, expected for example 5, 5s, 1.5s, 250ms or 2m")
+        return seconds
+
+    return read
 
 
 def loaded_from(source: str, needed: Collection[str] = ()) -> Loaded:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor import exits
-from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, file_option, say, store_of, store_option
+from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, duration, file_option, say, store_of, store_option
 
 if TYPE_CHECKING:
     from supervisor.operating.errands import Report
     from supervisor.operating.orders import Order, Sight
     from supervisor.stores.interface import Store
-
-TIMEOUT_S = 60.0
 
 
 def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,10 +23,10 @@ def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--timeout",
             "timeout_s",
-            type=click.FloatRange(min=0),
-            default=TIMEOUT_S,
+            callback=duration(),
+            default="60s",
             show_default=True,
-            metavar="SECONDS",
+            metavar="DURATION",
             help="How long to wait for the effect. What was wished stays wished after that.",
         ),
         click.option("--no-wait", is_flag=True, help="End as soon as the store has it."),
