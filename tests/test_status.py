@@ -181,9 +181,9 @@ def test_a_clock_ahead_of_ours_shows_no_negative_age() -> None:
     assert states(fleet)["t/0"] == "held"
 
 
-def test_shards_are_in_the_order_of_their_numbers() -> None:
-    rows = [lease(name) for name in ("t/10", "t/9", "t/009", "a", "t/eu", "t/0")]
-    assert list(states(seen(*rows))) == ["a", "t/eu", "t/0", "t/009", "t/9", "t/10"]
+def test_shards_are_in_the_order_of_their_numbers_and_those_with_names_follow() -> None:
+    rows = [lease(name) for name in ("t/10", "t/9", "t/009", "a", "t/eu", "t", "t/0", "t/extra")]
+    assert list(states(seen(*rows))) == ["a", "t", "t/0", "t/009", "t/9", "t/10", "t/eu", "t/extra"]
 
 
 def test_a_number_of_any_length_in_a_name_is_put_in_its_order() -> None:

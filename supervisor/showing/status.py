@@ -222,9 +222,11 @@ def _state(lease: Lease, ago_ms: int, wanted: bool, has_room: bool, now_unix_ms:
     return "free" if has_room else "homeless"
 
 
-def natural(shard: str) -> tuple[str, int, str, str]:
-    """`trades/2` before `trades/10`: of two numbers, the one with more digits is larger. They are not read as numbers,
-    since Python refuses to read an endless one, and a row may bear it in its name."""
-    stream, _, index = shard.partition("/")
-    digits = index.lstrip("0") if index.isdecimal() else ""
-    return (stream, len(digits) if index.isdecimal() else -1, digits, index)
+def natural(shard: str) -> tuple[str, int, int, str, str]:
+    """`trades/2` before `trades/10`, and numbers before names: of two numbers, the one with more digits is larger. They
+    are not read as numbers, since Python refuses to read an endless one, and a row may bear it in its name."""
+    stream, slash, index = shard.partition("/")
+    if not index.isdecimal():
+        return (stream, 2 if slash else 0, 0, "", index)
+    digits = index.lstrip("0")
+    return (stream, 1, len(digits), digits, index)
