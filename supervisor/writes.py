@@ -132,8 +132,8 @@ class Pause:
 @dataclass(frozen=True, slots=True)
 class Depose:
     """Take a shard from its owner without asking, for an operator. Condition: `owner` and `epoch` are as seen. Sets:
-    epoch (the next one, which nobody ever has), beat 0, nonce, paused, forced, open 0, history, renewed_at; removes
-    owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease would have
+    epoch (the next one, which nobody ever has), beat 0, nonce, paused, forced, open 0, history, since, renewed_at;
+    removes owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease would have
     run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if it had an owner."""
 
     shard: str
@@ -226,6 +226,7 @@ def after_depose(row: Lease, depose: Depose) -> Lease:
         nonce=depose.nonce,
         open=0,
         quiet_ms=None,
+        since=depose.at,
         renewed_at=depose.at,
         move=None,
         paused=True,

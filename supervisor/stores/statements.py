@@ -244,6 +244,7 @@ def _depose(write: Depose) -> Change:
         "forced": True,
         "open": 0,
         "history": write.history,
+        "since": write.at,
         "renewed_at": write.at,
     }
     seen = (Equals("owner", write.seen_owner), Equals("epoch", write.seen_epoch))

@@ -165,6 +165,7 @@ def test_a_deposition_removes_the_owner_pauses_the_shard_and_keeps_checkpoint_an
     assert deposed == after_depose(row, write)
     assert (deposed.triple, deposed.paused, deposed.forced) == ((None, row.epoch + 1, 0), True, True)
     assert (deposed.move, deposed.open, deposed.quiet_ms) == (None, 0, None)
+    assert deposed.since == deposed.renewed_at == write.at, "its epoch began with the deposition"
     assert (deposed.checkpoint, deposed.duration_ms) == ("token", row.duration_ms)
     seen = store.snapshot(TIMEOUT_S).leases["trades/0"]
     assert (seen.owner, seen.forced, seen.paused) == (None, True, True)
