@@ -339,8 +339,15 @@ def test_what_did_not_come_in_time_is_told_as_it_stands() -> None:
 def test_who_does_not_wait_is_told_what_was_written() -> None:
     assert asked(MOVE_TO_B, task(row()), both(row())) == f"shall move from {A} to host-b"
     assert asked(MOVE, task(row()), both(row())) == f"shall move from {A} to anybody else"
+    assert asked(MOVE_TO_B, task(row(None)), both(row(None))) == "shall move from nobody to host-b"
     assert asked(PAUSE, task(row()), both(row())) == f"is paused as soon as {A} has stopped it"
     assert asked(RESUME, task(row()), both(row())) == "may run again"
+
+
+def test_who_does_not_wait_is_told_of_the_owner_that_was_asked_also_when_it_gave_the_shard_up_meanwhile() -> None:
+    given_up = row(None, move="any")
+    assert asked(MOVE, task(row(), seen=row()), both(given_up)) == f"shall move from {A} to anybody else"
+    assert asked(MOVE, task(row()), both(given_up)) == f"shall move from {A} to anybody else"
 
 
 def test_no_supervisor_ever_deposes_or_forgets() -> None:

@@ -240,9 +240,10 @@ def _some(found: list[Candidate]) -> str:
 
 
 def asked(order: Order, task: Task, sight: Sight) -> str:
-    """For whoever does not wait: what has been written down, to be read after the shard's name."""
-    row = sight.rows[task.shard]
-    owner = row.owner or "nobody"
+    """For whoever does not wait: what has been written down, to be read after the shard's name. An owner that heeded at
+    once is gone from the row by now."""
+    rows = (sight.rows[task.shard], task.seen, task.first)
+    owner = next((row.owner for row in rows if row and row.owner), "nobody")
     match order.verb:
         case "move":
             return f"shall move from {owner} to {order.to or 'anybody else'}"
