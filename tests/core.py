@@ -103,8 +103,7 @@ def state(*shards: Shard, **changes: object) -> State:
 
 def saw(known: State, seconds: float, seen: Snapshot) -> State:
     """What a complete snapshot does to what was observed."""
-    shards = known.rules.shards
-    watch = observe(known.watch, seen, shards, known.me, ns(seconds), known.gap_max_ns, known.poll_ns)
+    watch = observe(known.watch, seen, known.me, ns(seconds), known.gap_max_ns, known.poll_ns)
     return replace(known, watch=watch)
 
 

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.watch import Watch, claimable, creatable, live, long_dead, next_expiry, observe, open_since_ns
+from supervisor.core.watch import (
+    Watch,
+    claimable,
+    creatable,
+    live,
+    long_dead,
+    missing_ns,
+    next_expiry,
+    observe,
+    open_since_ns,
+)
 from supervisor.records import Lease, Member, Snapshot
 from tests.core import ME, OTHER, free, lease, member, ns, snapshot
 
@@ -17,7 +27,7 @@ NEW = Watch(longest_ns=ns(10) - ns(0))
 
 
 def saw(watch: Watch, seconds: float, *rows: Lease | Member, bad: dict[str, str] | None = None) -> Watch:
-    return observe(watch, snapshot(*rows, bad=bad), ["s/0", "s/1"], ME, ns(seconds), GAP_NS, ns(1) - ns(0))
+    return observe(watch, snapshot(*rows, bad=bad), ME, ns(seconds), GAP_NS, ns(1) - ns(0))
 
 
 def watched(*seen: tuple[float, Lease | None]) -> Watch:
@@ -68,7 +78,7 @@ def test_a_row_seen_missing_loses_its_clock() -> None:
 
 def test_a_row_that_does_not_parse_loses_its_clock_and_is_not_missing() -> None:
     watch = saw(saw(NEW, 0, lease()), 1, bad={"s/0": "epoch is 0"})
-    assert "s/0" not in watch.missing
+    assert missing_ns(watch, "s/0") is None
     assert not claimable(saw(watch, 2, lease()), lease(), 7, ns(11))
 
 
@@ -121,7 +131,6 @@ def test_a_supervisor_that_never_saw_anybody_creates_rows_at_once() -> None:
     watch = saw(NEW, 0, member(ME))
     assert watch.alone
     assert creatable(watch, "s/0", ns(0), False)
-    assert not creatable(watch, "t/0", ns(0), False), "only what is configured"
 
 
 @pytest.mark.parametrize("other", [lease(shard="elsewhere"), member(OTHER)])
@@ -153,7 +162,43 @@ def test_the_clock_of_a_missing_row_bridges_no_gap_between_snapshots() -> None:
 
 
 def test_a_missing_row_that_came_back_is_not_missing() -> None:
-    assert watched((0, None), (1, lease())).missing.keys() == {"s/1"}
+    watch = watched((0, None), (1, lease()))
+    assert missing_ns(watch, "s/0") is None
+    assert missing_ns(watch, "s/1") == ns(0)
+
+
+def test_a_row_that_never_was_there_is_missing_for_as_long_as_we_have_looked() -> None:
+    """So that a shard which a reload brings need not be waited for: whatever once ran it has run out."""
+    watch = saw(NEW, 0, member(OTHER))
+    for second in range(1, 31):
+        watch = saw(watch, second)
+    assert missing_ns(watch, "new/0") == ns(0)
+    assert creatable(watch, "new/0", ns(30), False)
+
+
+def test_a_row_that_vanished_is_missing_since_then_whoever_was_configured_for_it() -> None:
+    watch = saw(NEW, 0, lease(shard="old/0"))
+    for second in range(1, 30):
+        watch = saw(watch, second, lease(shard="old/0"))
+    watch = saw(watch, 30)
+    assert missing_ns(watch, "old/0") == ns(30)
+    for second in range(31, 40):
+        watch = saw(watch, second)
+        assert not creatable(watch, "old/0", ns(second), False)
+    assert creatable(saw(watch, 40), "old/0", ns(40), False)
+
+
+def test_a_row_that_did_not_parse_and_vanished_is_missing_since_then() -> None:
+    watch = saw(saw(saw(NEW, 0, member(OTHER)), 1, bad={"s/0": "epoch is 0"}), 2)
+    assert missing_ns(watch, "s/0") == ns(2)
+
+
+def test_what_vanished_long_ago_is_forgotten() -> None:
+    watch = saw(saw(NEW, 0, lease(shard="old/0")), 1)
+    for second in range(4, 3700, 3):
+        watch = saw(watch, second)
+    assert watch.gone == {}
+    assert missing_ns(watch, "old/0") == ns(0)
 
 
 def test_a_bad_row_means_that_we_are_not_alone() -> None:
@@ -282,5 +327,5 @@ def test_the_next_look_is_due_at_the_earliest_expiry_still_to_come() -> None:
 def test_what_was_observed_is_a_value_that_later_snapshots_do_not_change() -> None:
     first = saw(NEW, 0, lease())
     copy = replace(first, leases=dict(first.leases))
-    observe(first, Snapshot({}, {}, {}), ["s/0"], ME, ns(1), GAP_NS, 0)
+    observe(first, Snapshot({}, {}, {}), ME, ns(1), GAP_NS, 0)
     assert first == copy

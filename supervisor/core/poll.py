@@ -23,7 +23,7 @@ OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows:
 def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
     """Everything that follows from one complete read of all rows."""
     known_bad = state.watch.bad
-    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
+    watch = observe(state.watch, snapshot, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
     shards = dict(state.shards)
     for name, shard in state.shards.items():
         if name not in snapshot.bad:
@@ -181,7 +181,7 @@ def _next_snapshot(state: State, turn: Turn) -> int:
 
 def clear_to_join(state: State, turn: Turn, snapshot: Snapshot) -> tuple[State, bool, str]:
     """Before our first write: whether another fleet lives in this store (its member, named), or may still live."""
-    watch = observe(state.watch, snapshot, state.rules.shards, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
+    watch = observe(state.watch, snapshot, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
     strangers = [
         member
         for member in snapshot.members.values()

@@ -17,10 +17,11 @@ receipt of the row, may claim. What holds:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.model import MS
-from supervisor.records import Lease, Member, Snapshot
+from supervisor.records import DURATION_MAX_MS, Lease, Member, Snapshot
 
 DEAD_DURATIONS = 10
 
@@ -49,7 +50,8 @@ class Watch:
 
     leases: Mapping[str, Sighting] = field(default_factory=dict)
     members: Mapping[str, Sighting] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)
+    gone: Mapping[str, int] = field(default_factory=dict)  # rows that were there, and when each was first seen missing
+    watched_ns: int = 0  # since when we have looked again and again, without a gap that could hide a row
     longest_ns: int = 0
     seen_ns: int = 0  # when the last complete snapshot was received
     bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
@@ -69,9 +71,7 @@ def _sight(old: Sighting | None, mark: tuple[object, ...], duration_ms: int, now
     return old
 
 
-def observe(
-    watch: Watch, snapshot: Snapshot, configured: Iterable[str], me: str, now_ns: int, gap_max_ns: int, poll_ns: int
-) -> Watch:
+def observe(watch: Watch, snapshot: Snapshot, me: str, now_ns: int, gap_max_ns: int, poll_ns: int) -> Watch:
     """The watch after a complete snapshot received at `now_ns`. The same triple seen twice was never another one in
     between, however long that was; but a row missing twice may have come and gone, so that the clock of a missing row
     bridges no gap of more than `gap_max_ns`."""
@@ -89,21 +89,33 @@ def observe(
         name: _sight(watch.members.get(name), (row.beat, row.nonce), row.duration_ms, now_ns, spare_ns(row))
         for name, row in snapshot.members.items()
     }
-    bridged = watch.missing if blind_ns <= gap_max_ns else {}
-    missing = {
-        name: bridged.get(name, now_ns) for name in configured if name not in leases and name not in snapshot.bad
-    }
+    bridged = bool(watch.seen_ns) and blind_ns <= gap_max_ns
     durations = (sighting.duration_ns for seen in (leases, members) for sighting in seen.values())
     return Watch(
         leases=leases,
         members=members,
-        missing=missing,
+        gone=_gone(watch, leases.keys() | snapshot.bad.keys(), now_ns) if bridged else {},
+        watched_ns=watch.watched_ns if bridged else now_ns,
         longest_ns=max(watch.longest_ns, *durations, 0),
         seen_ns=now_ns,
         bad=frozenset(snapshot.bad),
         alone=watch.alone and not leases and not snapshot.bad and members.keys() <= {me, *watch.dead},
         dead=watch.dead,
     )
+
+
+def _gone(watch: Watch, present: AbstractSet[str], now_ns: int) -> dict[str, int]:
+    """Who has been away for longer than any lease may last was away for all that time."""
+    young = {name: since_ns for name, since_ns in watch.gone.items() if now_ns < since_ns + DURATION_MAX_MS * MS}
+    vanished = dict.fromkeys((watch.leases.keys() | watch.bad) - present, now_ns)
+    return {name: since_ns for name, since_ns in (vanished | young).items() if name not in present}
+
+
+def missing_ns(watch: Watch, shard: str) -> int | None:
+    """Since when the shard's row has been missing, as far as we can know; None: it is there, or nothing was seen."""
+    if not watch.seen_ns or shard in watch.leases or shard in watch.bad:
+        return None
+    return watch.gone.get(shard, watch.watched_ns)
 
 
 def claimable(watch: Watch, row: Lease, seen: int, now_ns: int) -> bool:
@@ -128,7 +140,7 @@ def open_since_ns(sighting: Sighting, row: Lease) -> int:
 def creatable(watch: Watch, shard: str, now_ns: int, at_once: bool) -> bool:
     """Whether the missing row of a configured shard may be created: a deleted row may have a live child, unless
     nobody else was ever there, or (`at_once`) nobody was there a moment ago, when we joined."""
-    since_ns = watch.missing.get(shard)
+    since_ns = missing_ns(watch, shard)
     return since_ns is not None and (at_once or watch.alone or now_ns >= since_ns + watch.longest_ns)
 
 
@@ -158,6 +170,6 @@ def next_expiry(watch: Watch, shards: Iterable[str], now_ns: int) -> int | None:
     for shard in shards:
         if shard in watch.leases:
             instants.append(watch.leases[shard].expires_ns)
-        elif shard in watch.missing:
-            instants.append(watch.missing[shard] + watch.longest_ns)
+        elif (since_ns := missing_ns(watch, shard)) is not None:
+            instants.append(since_ns + watch.longest_ns)
     return min((instant for instant in instants if instant > now_ns), default=None)

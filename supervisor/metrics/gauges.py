@@ -14,6 +14,7 @@ from supervisor.core.model import SECOND, Report
 from supervisor.core.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant
 from supervisor.core.state import State
 from supervisor.core.tenure import Tenure
+from supervisor.core.watch import missing_ns
 from supervisor.metrics.families import PHASES, STAGES
 from supervisor.records import Lease, Snapshot
 
@@ -98,7 +99,7 @@ def unowned(state: State, snapshot: Snapshot | None) -> dict[tuple[str, ...], fl
 def _unowned_ns(state: State, name: str, row: Lease | None) -> int | None:
     sighting = state.watch.leases.get(name)
     if row is None or sighting is None:
-        return state.watch.missing.get(name)
+        return missing_ns(state.watch, name)
     free = row.owner is None or row.owner in state.watch.dead
     return sighting.since_ns if free else sighting.expires_ns
 

@@ -280,8 +280,8 @@ MUTANTS = (
     Mutant(
         "the clock of a missing row bridges an outage",
         "core/watch.py",
-        "bridged = watch.missing if blind_ns <= gap_max_ns else {}",
-        "bridged = watch.missing",
+        "bridged = bool(watch.seen_ns) and blind_ns <= gap_max_ns",
+        "bridged = bool(watch.seen_ns)",
         "missing_before_and_after_an_outage",
     ),
     Mutant(
@@ -564,5 +564,12 @@ MUTANTS = (
         "lease.stop(shard, turn, REASON, release=False)",
         "lease.stop(shard, turn, REASON)",
         "one_at_a_time",
+    ),
+    Mutant(
+        "a row that vanished counts as never there",
+        "core/watch.py",
+        "    vanished = dict.fromkeys((watch.leases.keys() | watch.bad) - present, now_ns)",
+        "    vanished = dict.fromkeys(set(), now_ns)",
+        "whose_row_was_deleted_waits",
     ),
 )

@@ -77,6 +77,28 @@ def test_a_shard_that_everybody_drops_stops_and_a_new_one_is_served() -> None:
     settled(world)
 
 
+def test_a_new_shard_is_served_within_a_few_polls_by_those_who_have_looked_for_long() -> None:
+    world = fleet(32)
+    world.run(20)
+    reload_all(world, replace(world.rules, shards=world.rules.shards | {"t/0": ShardRule()}))
+    assert world.run(4, until=lambda: bool(world.live("t/0"))), world.report("the new shard waits for a lease duration")
+
+
+def test_a_dropped_shard_whose_row_was_deleted_waits_for_the_children_that_it_may_have_had() -> None:
+    world = fleet(33)
+    world.run(20)
+    owner = next(host for host in world.hosts if "s/3" in host.children)
+    world.pause(owner)  # its child goes on until its deadline
+    others = {name: rule for name, rule in world.rules.shards.items() if name != "s/3"}
+    watcher = next(host for host in world.hosts if host is not owner)
+    world.reload(watcher, replace(world.rules, shards=others))
+    world.run(2)
+    del world.store.leases["s/3"]
+    world.run(2)
+    world.reload(watcher, world.rules)  # the laws see to it that no second child lives beside the first
+    assert world.run(25, until=lambda: "s/3" in watcher.children), world.report("nobody serves it")
+
+
 def test_a_host_that_drops_a_shard_leaves_it_although_it_was_to_move_there() -> None:
     world = fleet(35, hosts=3)
     owner = next(host for host in world.hosts if "s/0" in host.children)

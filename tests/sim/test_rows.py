@@ -74,7 +74,7 @@ def test_a_row_that_was_missing_in_between_is_observed_anew() -> None:
     owner.weather = Weather(outage=True)
     assert all(mark(host, shard) == before.triple for host in watchers), "the newer beat was seen already"
     del world.store.leases[shard]
-    assert world.run(3, until=lambda: all(shard in host.state.watch.missing for host in watchers))
+    assert world.run(3, until=lambda: all(shard in host.state.watch.gone for host in watchers))
     world.store.leases[shard] = before
     assert world.run(40, until=lambda: world.epochs[shard] > seen.epoch), world.report("never served again")
 
@@ -221,7 +221,7 @@ def test_a_row_missing_before_and_after_an_outage_may_have_been_there_in_between
     world.run(5)
     owner, blind = sorted(world.hosts, key=lambda host: not host.children)
     row = world.store.leases.pop("s/0")
-    assert world.run(3, until=lambda: "s/0" in blind.state.watch.missing and not owner.children)
+    assert world.run(3, until=lambda: "s/0" in blind.state.watch.gone and not owner.children)
     blind.weather = Weather(outage=True)
     world.store.leases["s/0"] = replace(row, owner=None, epoch=row.epoch + 10)
     assert world.run(30, until=lambda: bool(owner.children)), world.report("not served in between")

@@ -131,7 +131,7 @@ def _role(kind: type, name: str) -> Role | None:
         )
     if name in TRUTHS:
         return Frame.truth
-    if name in ("crashes", "missing"):
+    if name in ("crashes", "gone"):
         return Frame.instants
     if name == "mark":
         return Frame.mark
