@@ -132,7 +132,22 @@ def test_a_wish_that_its_owner_took_back_is_told_with_the_reason_and_not_repeate
 def test_a_free_row_goes_to_the_target_of_a_wish_and_to_anybody_without_one() -> None:
     free = row(None)
     assert decide(MOVE_TO_B, task(free), both(free)) == Send(Wish(SHARD, None, 12, None, B))
-    assert why_not(decide(MOVE, task(free), both(free))) == "nobody owns it: whoever is able to claims it"
+    told = why_not(decide(MOVE, task(free), both(free)))
+    assert told == "nobody owns it, epoch 12; whoever has room takes it without being asked"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([], "no live supervisor is configured for it"),
+        ([member(A, renewed_at=NOW - 10_001)], "no live supervisor is configured for it"),
+        ([member(A, shards=("chat",))], "no live supervisor is configured for it"),
+        ([member(A, capacity=0)], f"{A} is full or draining"),
+    ],
+)
+def test_a_free_row_that_nobody_can_take_is_said_to_be_so(members: list[Member], why: str) -> None:
+    told = why_not(decide(MOVE, task(row(None)), sight(row(None), *members)))
+    assert told == f"nobody owns it, epoch 12; nobody can take it: {why}"
 
 
 @pytest.mark.parametrize(
@@ -302,7 +317,7 @@ def test_a_free_shard_that_nobody_live_is_configured_for_is_forgotten() -> None:
         (row(), [ELSEWHERE], f"it is not free: {A} owns it, epoch 12, renewed 0.4 s ago"),
         (row(None), [member(A), member(B)], f"it is configured at {A} and 1 more; take it out of the configuration"),
         (row(None), [member(A, renewed_at=NOW - 60_000)], "no supervisor is live by the clock here, and host-a:1:aa"),
-        (row(None, forced=True), [ELSEWHERE], "its owner was deposed 0.4 s ago and may still run it"),
+        (row(None, forced=True), [ELSEWHERE], "its owner was removed by force 0.4 s ago and may still run it"),
     ],
 )
 def test_what_somebody_owns_or_is_configured_for_is_not_forgotten(
@@ -331,8 +346,16 @@ def test_what_did_not_come_in_time_is_told_as_it_stands() -> None:
     wished = row(move=B)
     owns = f"{A} owns it, epoch 12, renewed 0.4 s ago"
     assert late(MOVE_TO_B, wished, NOW) == f"{owns}, and the wish to move to {B} stands in its row"
-    assert late(PAUSE, row(paused=True), NOW) == owns
-    assert late(RESUME, row(None, forced=True), NOW) == "nobody owns it (its last owner was deposed), epoch 12"
+    assert late(PAUSE, row(paused=True), NOW) == f"{owns}, and the wish to pause it stands in its row"
+    assert late(RESUME, row(None), NOW) == "it may run again, but nobody owns it, epoch 12"
+    assert late(RESUME, row(None, forced=True), NOW) == (
+        "it may run again, but nobody owns it (its last owner was removed by force, "
+        "it can be claimed 9.6 s from now at the earliest), epoch 12"
+    )
+    over = row(None, forced=True, renewed_at=NOW - 20_000)
+    assert late(RESUME, over, NOW) == (
+        "it may run again, but nobody owns it (its last owner was removed by force), epoch 12"
+    )
     assert late(MOVE, None, NOW) == "it has no row"
 
 

@@ -94,7 +94,7 @@ def _move(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
     if row.owner == target.id if target else begun and _is_elsewhere(task, row):
         return Told(True, _moved(task, row))
     if row.owner is None and target is None:
-        return Wait() if begun else no("nobody owns it: whoever is able to claims it")
+        return Wait() if begun else no(_unowned(row, sight))
     if row.move == move:
         return Wait()
     objection = _objection(row, target, sight)
@@ -117,6 +117,11 @@ def _moved(task: Task, row: Lease) -> str:
     if first is None or first.owner == row.owner:
         return f"is at {row.owner} already, epoch {row.epoch}"
     return f"moved from {first.owner or 'nobody'} to {row.owner}, epoch {first.epoch} -> {row.epoch}"
+
+
+def _unowned(row: Lease, sight: Sight) -> str:
+    who = _nobody(_able(row.shard, sight), "nobody can take it") or "whoever has room takes it without being asked"
+    return f"{stands(row, sight.now_ms)}; {who}"
 
 
 def _taken_back(row: Lease) -> str:
@@ -227,7 +232,7 @@ def _forget(row: Lease, sight: Sight) -> Step:
         age = _ago(sight.now_ms - last.renewed_at)
         return no(f"no supervisor is live by the clock here, and {last.id}, renewed {age}, is configured for it")
     if row.forced and sight.now_ms - row.renewed_at <= row.duration_ms:
-        return no(f"its owner was deposed {_ago(sight.now_ms - row.renewed_at)} and may still run it")
+        return no(f"its owner was removed by force {_ago(sight.now_ms - row.renewed_at)} and may still run it")
     return Send(Forget(row.shard, row.epoch))
 
 
@@ -254,20 +259,25 @@ def asked(order: Order, task: Task, sight: Sight) -> str:
 
 
 def late(order: Order, row: Lease | None, now_ms: int) -> str:
-    """Why the effect did not come in time, as far as the row tells."""
+    """Why the effect did not come in time, as far as the row tells, and that the wish goes on."""
     if row is None:
         return "it has no row"
+    told = stands(row, now_ms)
+    if order.verb == "resume" and not row.paused:
+        return f"it may run again, but {told}"
     wish = f", and the wish to move to {row.move} stands in its row" if row.move else ""
-    paused = ", and it is paused" if row.paused and order.verb != "pause" else ""
-    return f"{stands(row, now_ms)}{wish}{paused}"
+    paused = ", and the wish to pause it stands in its row" if row.paused else ""
+    return f"{told}{wish}{paused}"
 
 
 def stands(row: Lease, now_ms: int) -> str:
     """Who owns it."""
-    if row.owner is None:
-        forced = " (its last owner was deposed)" if row.forced else ""
-        return f"nobody owns it{forced}, epoch {row.epoch}"
-    return f"{row.owner} owns it, epoch {row.epoch}, renewed {_ago(now_ms - row.renewed_at)}"
+    if row.owner is not None:
+        return f"{row.owner} owns it, epoch {row.epoch}, renewed {_ago(now_ms - row.renewed_at)}"
+    left_ms = row.duration_ms - (now_ms - row.renewed_at) if row.forced else 0
+    when = f", it can be claimed {left_ms / 1000:.1f} s from now at the earliest" if left_ms > 0 else ""
+    forced = f" (its last owner was removed by force{when})" if row.forced else ""
+    return f"nobody owns it{forced}, epoch {row.epoch}"
 
 
 def _ago(ms: int) -> str:

@@ -61,4 +61,4 @@ def test_a_dead_owners_shard_is_paused_taken_by_force_and_forgotten(url: str, on
     assert (row.owner, row.forced, row.history[-1].split(" ")[3]) == (None, True, "deposed")
     done = tenured("forget", SHARD, "--store", url)
     assert done.returncode == exits.NO
-    assert "its owner was deposed" in done.stderr
+    assert "its owner was removed by force" in done.stderr
