@@ -140,7 +140,7 @@ class Nursery:
         try:
             self._server = Server(self._seat, self._preparation, self._loop, self._hear, self._bury)
         except OSError as error:
-            self._loop.call_soon(self._bury, f"could not be started: {error.strerror}")
+            self._loop.call_soon(self._bury, f"could not be started: {_why(error)}")
 
     def _pump(self) -> None:
         while self._server and self._server.ready and self._queue and len(self._asked) < _REQUESTS_MAX:
@@ -203,6 +203,11 @@ class Nursery:
             self._preparation = dataclasses.replace(self._preparation, handlers=())
             text = "from now on handlers are imported in each child, as one may have ended it"
             self._on_message(self, Warned(text), None)
+
+
+def _why(error: OSError) -> str:
+    reason = (error.strerror or type(error).__name__).lower()
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _calm(request: Request) -> None:

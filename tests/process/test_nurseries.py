@@ -72,6 +72,17 @@ def street(lock_fd: int) -> Iterator[Street]:
     assert made.most <= 2
 
 
+def test_a_fork_server_that_cannot_be_started_is_told_with_the_file_that_is_to_blame(
+    street: Street, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "no python"))
+    street.prepare("")
+    told = street.until(street.complaints)[0]
+    assert f"the fork server could not be started: {tmp_path}/no python: no such file or directory; the next" in told
+    monkeypatch.undo()
+    street.until(lambda: Ready() in street.events)
+
+
 def test_the_same_preparation_changes_nothing_in_whatever_order_it_is_written(street: Street) -> None:
     street.children.prepare(["b.py:B", "a.py:A", "b.py:B"], ["", ""], ["/p", "/q"], "/")
     child = street.begun("trades/0")
