@@ -15,7 +15,7 @@ from supervisor import control, exits, incarnations, lock, place
 from supervisor.configuration.settings import Settings
 from supervisor.daemon import Daemon
 from supervisor.notify import Notifier
-from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
+from supervisor.stores.interface import Denied, Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation, open_store, parse
 
 LOCK_WAIT_S = 5.0
@@ -29,13 +29,14 @@ def run(settings: Settings, warnings: Sequence[str] = ()) -> int:
         return _refuse(exits.OCCUPIED, str(error))
     except Unfit as error:
         return _refuse(exits.STORE, str(error))
+    except Denied as error:
+        return _refuse(exits.NOT_PERMITTED, str(error))
     except ValueError as error:
         return _refuse(exits.CONFIG, str(error))
-    except PermissionError as error:
-        return _refuse(exits.NOT_PERMITTED, error.strerror or str(error))
     except OSError as error:
         sentence = (error.strerror or str(error)).lower()
-        return _refuse(exits.OCCUPIED, f"{error.filename}: {sentence}" if error.filename else sentence)
+        code = exits.NOT_PERMITTED if isinstance(error, PermissionError) else exits.OCCUPIED
+        return _refuse(code, f"{error.filename}: {sentence}" if error.filename else sentence)
 
 
 async def _run(settings: Settings, warnings: Sequence[str]) -> int:
@@ -61,6 +62,8 @@ def _initialize(store: Store) -> None:
         store.initialize()
     except Locked:
         return
+    except Denied as error:
+        raise Denied(f"store {store.url}: {error}") from None
     except Unavailable as error:
         raise Unfit(f"store {store.url} cannot be used: {error}") from None
 

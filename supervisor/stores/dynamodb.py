@@ -83,7 +83,7 @@ class DynamoStore:
             probe.check_table(self._table.name, self._table.describe())
         except Failed as failure:
             if failure.code == MISSING_TABLE:
-                raise Unfit(f"{self._where} does not exist; `tenured init` creates it") from None
+                raise Unfit(f"{self._where} does not exist", "`tenured init` creates it") from None
             raise failure.unavailable from None
 
     def prove(self, member: Member, timeout_s: float) -> None:

@@ -1,13 +1,14 @@
 """What an exception of botocore, or an answer that is none, means: refused, or failed and why. Pure.
 
-A cause is one short phrase made of codes and of names that we chose. The provider's messages are left out, but for
-the action that an AccessDenied names: they may quote what was sent.
+A cause is one short phrase made of codes, of names that we chose, and of the host that was called. The provider's
+messages are left out, but for the action that an AccessDenied names: they may quote what was sent.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 from botocore import exceptions
 
@@ -50,7 +51,7 @@ class NoCredentials(Exception):
 
 class Failed(Exception):
     """A call was refused or failed. `code` is the service's, empty where it did not speak; `row` is what a refusal
-    carried. `unsent`: it certainly reached nobody."""
+    carried. `unsent`: it certainly reached nobody. A read tells the remedy, too."""
 
     def __init__(self, cause: str, code: str = "", unsent: bool = False, row: Any = None) -> None:
         super().__init__(cause)
@@ -74,7 +75,8 @@ class Failed(Exception):
     @property
     def unavailable(self) -> Unavailable:
         """The same, of a read."""
-        return (Denied if self.denied else Unavailable)(self.cause)
+        missing = self.code in (MISSING_TABLE, _MISSING_TABLE_OF_STATEMENT)
+        return (Denied if self.denied else Unavailable)(self.cause + ("; `tenured init` creates it" if missing else ""))
 
 
 def failed(error: Exception, operation: str) -> Failed:
@@ -124,7 +126,7 @@ def _cause(operation: str, code: str, message: str, where: str) -> str:
     if code in _THROTTLED:
         return f"{operation}: throttled ({code})"
     if code in (MISSING_TABLE, _MISSING_TABLE_OF_STATEMENT):
-        return f"{operation}: the table does not exist ({code}); `tenured init` creates it"
+        return f"{operation}: the table does not exist ({code})"
     return f"{operation}: {code} ({where})"
 
 
@@ -132,15 +134,25 @@ def _silence(error: Exception) -> tuple[str, bool]:
     """Why the service did not speak, and whether the request certainly was not sent."""
     match error:
         case exceptions.ConnectTimeoutError():
-            return "no connection in time", True
+            return f"no connection in time{_endpoint(error)}", True
         case exceptions.EndpointConnectionError():
-            return "cannot connect to the endpoint", True
+            return f"cannot connect to the endpoint{_endpoint(error)}", True
         case NoCredentials() | exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "no AWS credentials were found", True
         case exceptions.CredentialRetrievalError():
             return "the AWS credentials could not be fetched", True
         case exceptions.ReadTimeoutError():
-            return "no answer in time", False
+            return f"no answer in time{_endpoint(error)}", False
         case exceptions.ConnectionClosedError():
-            return "the connection was closed before the answer", False
+            return f"the connection was closed before the answer{_endpoint(error)}", False
     return type(error).__name__, False
+
+
+def _endpoint(error: exceptions.BotoCoreError) -> str:
+    """Where the call went: nobody wrote down the one that follows from the region. Host and port alone."""
+    try:
+        parts = urlsplit(str(error.kwargs.get("endpoint_url", "")))
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    return f" ({parts.hostname}{port})" if parts.hostname else ""

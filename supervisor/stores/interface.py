@@ -20,7 +20,7 @@ class Unavailable(Exception):
 
 
 class Denied(Unavailable):
-    """The store does not permit us this."""
+    """The store, or this host, does not permit us this."""
 
 
 class Locked(Unavailable):
@@ -29,7 +29,11 @@ class Locked(Unavailable):
 
 class Unfit(Exception):
     """The store is missing, has another schema, or does not enforce conditions: exit 69. One sentence that says
-    what is wrong, where, and what would be right."""
+    what is wrong, where, and what would be right. `fact` leaves out the remedy: it is told once for each lease."""
+
+    def __init__(self, fact: str, remedy: str = "") -> None:
+        super().__init__(f"{fact}; {remedy}" if remedy else fact)
+        self.fact = fact
 
 
 class Store(Protocol):
@@ -39,8 +43,8 @@ class Store(Protocol):
     lanes: int
 
     def initialize(self) -> str:
-        """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`,
-        `Unavailable`, `Locked`."""
+        """Create the table or file unless it is there; a sentence that says what was done. Raises `Unfit`, and
+        `Unavailable` of each kind."""
 
     def inspect(self, timeout_s: float) -> None:
         """Look whether the store is there and has our schema; writes nothing. Raises `Unfit`, `Unavailable`."""

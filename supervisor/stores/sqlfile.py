@@ -4,11 +4,13 @@ What holds: only `create` makes anything, and gives a file of an older version t
 older supervisor that still has it open does not notice; a connection that `connect` returns has been checked to be one
 of ours, and what it commits is on the disk (`synchronous=FULL`). All supervisors of a host use a rollback journal
 whatever SQLite they link: write-ahead logs could corrupt a file before 3.51.3, and a mix of modes is no mode.
-Errors: `Unfit` for a file that will not do, `sqlite3.Error` and `OSError` for one that cannot be reached now.
+Errors: `Unfit` for a file that will not do, `Denied` where the rights of this user do not suffice, `sqlite3.Error` and
+`OSError` for one that cannot be reached now.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -17,10 +19,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from supervisor.stores.interface import Unfit
+from supervisor.stores.interface import Denied, Unfit
 from supervisor.stores.sql import APPLICATION_ID, CREATE_TABLE, add_column
 from supervisor.stores.statements import COLUMNS, LATER_COLUMNS
 
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_REFUSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_MARK = f"PRAGMA application_id = {APPLICATION_ID}"
 MADE_BY = "expected a file made by `tenured init`"
 
 
@@ -32,8 +37,10 @@ def create(path: Path, deadline: float) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise Unfit(f"{path} cannot be created: {error.strerror}; its folder must exist and be writable") from None
-    with _recognised(path), closing(_open(path, deadline)) as connection:
+        kind = Denied if error.errno in _DENIED else Unfit
+        sentence = f"{path} cannot be created: {(error.strerror or 'it failed').lower()}"
+        raise kind(f"{sentence}; its folder must exist and be writable") from None
+    with explained(path), closing(_open(path, deadline)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         done = _make_table(connection)
@@ -45,13 +52,14 @@ def _make_table(connection: sqlite3.Connection) -> str:
     """Within a transaction that writes, so that nobody else does the same meanwhile."""
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         connection.execute(CREATE_TABLE)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(_MARK)
         return "was created"
     missing = _missing(connection)
     if not _is_ours(connection) or not LATER_COLUMNS.issuperset(missing):
         return "exists already"  # and is unfit, as whoever opens it is told
     for name in missing:
         connection.execute(add_column(name))
+    connection.execute(_MARK)  # changes nothing, and shows here and now whether this user may write
     return f"got what it missed of this version: {', '.join(missing)}" if missing else "exists already"
 
 
@@ -67,8 +75,7 @@ def _missing(connection: sqlite3.Connection) -> list[str]:
 def connect(path: Path, deadline: float) -> sqlite3.Connection:
     connection = _open(path, deadline)
     try:
-        with _recognised(path):
-            _check(path, connection)
+        _check(path, connection)
     except BaseException:
         connection.close()
         raise
@@ -113,13 +120,29 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _recognised(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Of what SQLite and the system say too little about, the reason is looked for."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
-        if primary_code(error) == sqlite3.SQLITE_NOTADB:
+    except PermissionError:
+        raise Denied(f"this user may not look for {path}") from None
+    except sqlite3.Error as error:
+        code = primary_code(error)
+        if code == sqlite3.SQLITE_NOTADB:
             raise Unfit(f"{path} is no SQLite file, {MADE_BY}") from None
+        if code in _REFUSED and path.is_dir():
+            raise Unfit(f"{path} is a folder, {MADE_BY}") from None
+        if code in _REFUSED and (missing := _missing_right(path)):
+            raise Denied(missing) from None
         raise
+
+
+def _missing_right(path: Path) -> str:
+    """A file that may be written in a folder that may not has no place for its journal."""
+    for place, right, verb in ((path, os.R_OK, "read"), (path, os.W_OK, "write"), (path.parent, os.W_OK, "write to")):
+        if not os.access(place, right, effective_ids=True):
+            return f"this user may not {verb} {place}"
+    return ""
 
 
 def primary_code(error: BaseException) -> int:

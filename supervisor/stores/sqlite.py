@@ -22,7 +22,7 @@ from typing import Any
 
 from supervisor.records import Lease, Member, Snapshot, lease_from, snapshot_from
 from supervisor.stores import sqlfile
-from supervisor.stores.interface import Locked, Unavailable, Unfit
+from supervisor.stores.interface import Denied, Locked, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation
 from supervisor.stores.outcomes import applied_with, refused_by
 from supervisor.stores.sql import item_of, select, sql_of
@@ -53,15 +53,14 @@ class SqliteStore:
             with self._connected(_INITIALIZE_TIMEOUT_S):
                 return f"{self._path} {done}"
         except (sqlite3.Error, OSError) as error:
-            locked = sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY
-            raise (Locked if locked else Unavailable)(_cause(error)) from None
+            raise _unavailable(error) from None
 
     def inspect(self, timeout_s: float) -> None:
         try:
             with self._connected(timeout_s):
                 pass
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(_cause(error)) from None
+            raise _unavailable(error) from None
 
     def prove(self, member: Member, timeout_s: float) -> None:
         put = self.apply(PutMember(member), timeout_s)
@@ -84,7 +83,7 @@ class SqliteStore:
             with self._connected(timeout_s) as connection:
                 item = _item(connection, shard)
         except _FAILURES as error:
-            raise Unavailable(_cause(error)) from None
+            raise _unavailable(error) from None
         return None if item is None else lease_from(item)
 
     def snapshot(self, timeout_s: float, full: bool = False) -> Snapshot:
@@ -93,7 +92,7 @@ class SqliteStore:
             with self._connected(timeout_s) as connection:
                 rows = connection.execute(select(names, key=False)).fetchall()
         except _FAILURES as error:
-            raise Unavailable(_cause(error)) from None
+            raise _unavailable(error) from None
         return snapshot_from([item_of(names, row) for row in rows])
 
     def close(self) -> None:
@@ -111,8 +110,9 @@ class SqliteStore:
         except _FAILURES as error:
             # Until the commit began nothing can have been applied, and a commit that found the file busy did nothing.
             unsent = not committing or sqlfile.primary_code(error) == sqlite3.SQLITE_BUSY
-            denied = sqlfile.primary_code(error) == sqlite3.SQLITE_READONLY
-            return [Unknown(_cause(error), unsent, denied) for _ in writes]
+            denied = isinstance(error, Denied) or sqlfile.primary_code(error) == sqlite3.SQLITE_READONLY
+            cause = error.fact if isinstance(error, Unfit) else _cause(error)
+            return [Unknown(cause, unsent, denied) for _ in writes]
         return outcomes
 
     @contextmanager
@@ -122,7 +122,8 @@ class SqliteStore:
         if not self._turn.acquire(timeout=max(timeout_s, 0)):
             raise Unavailable("another call of this supervisor still waits for the file")
         try:
-            yield self._connect(deadline)
+            with sqlfile.explained(self._path):
+                yield self._connect(deadline)
         finally:
             try:
                 self._settle()
@@ -134,9 +135,8 @@ class SqliteStore:
             status = os.stat(self._path)
         except FileNotFoundError:
             self._drop()
-            raise Unfit(
-                f"{self._path} does not exist; `tenured init` creates it, and so does `tenured run` at its start"
-            ) from None
+            remedy = "`tenured init` creates it, and so does `tenured run` at its start"
+            raise Unfit(f"{self._path} does not exist", remedy) from None
         if self._connection is None or self._file != (status.st_dev, status.st_ino):
             self._drop()
             self._connection = sqlfile.connect(self._path, deadline)
@@ -177,6 +177,13 @@ def _decide(connection: sqlite3.Connection, write: Write) -> Outcome:
         item = _item(connection, write.shard)
         return Unknown("the row vanished within its own transaction") if item is None else applied_with(item)
     return Applied()
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    if isinstance(error, Unavailable):
+        return error
+    kind = {sqlite3.SQLITE_BUSY: Locked, sqlite3.SQLITE_READONLY: Denied}.get(sqlfile.primary_code(error), Unavailable)
+    return kind(_cause(error))
 
 
 def _cause(error: BaseException) -> str:

@@ -118,7 +118,36 @@ def test_only_what_certainly_reached_nobody_is_unsent(kind: str, unsent: bool) -
 
 def test_a_real_refused_connection_is_unsent(store: DynamoStore) -> None:
     outcome = store.apply(renew(ROW), 0.2)
-    assert outcome == Unknown("UpdateItem: cannot connect to the endpoint", unsent=True)
+    assert outcome == Unknown("UpdateItem: cannot connect to the endpoint (127.0.0.1:9)", unsent=True)
+
+
+@pytest.mark.parametrize(
+    "kind", ["EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError"]
+)
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://dynamodb.eu-west-1.amazonaws.com/", " (dynamodb.eu-west-1.amazonaws.com)"),
+        ("http://user:hunter2@127.0.0.1:8000/hunter2?hunter2", " (127.0.0.1:8000)"),
+        ("http://[", ""),
+        ("hunter2", ""),
+    ],
+)
+def test_whoever_does_not_answer_is_named_by_host_and_port_alone(kind: str, url: str, told: str) -> None:
+    error = getattr(botocore.exceptions, kind)(endpoint_url=url, error="hunter2")
+    cause = failed(error, "UpdateItem").cause
+    assert cause.endswith(told or ("endpoint", "time", "answer"))
+    assert "hunter" not in cause
+
+
+def test_a_missing_table_is_told_with_what_makes_one_to_a_read_and_without_to_a_write(
+    store: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = botocore.exceptions.ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "any")
+    monkeypatch.setattr(store._table, "_clients", Broken(error))
+    assert store.apply(renew(ROW), 0.2) == Unknown("UpdateItem: the table does not exist (ResourceNotFoundException)")
+    with pytest.raises(Unavailable, match=r"the table does not exist .*; `tenured init` creates it"):
+        store.snapshot(0.2)
 
 
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "ResourceNotFound"])

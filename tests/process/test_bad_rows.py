@@ -143,12 +143,14 @@ def test_a_shard_with_an_endless_number_in_its_name_hinders_nobody(feed: FeedPro
         assert made.stop() == 0
 
 
-def test_a_file_that_vanished_is_named_with_the_command_that_makes_one(feed: FeedProcess, path: Path) -> None:
+def test_a_file_that_vanished_is_named_without_advice_and_can_be_made_again(feed: FeedProcess, path: Path) -> None:
     with host(feed, path, "a") as made:
         wait_streaming(feed, made.shards, name_of(made))
         SqliteHand(path).drop()
-        reason = f"{path} does not exist; `tenured init` creates it"
-        until(lambda: [line for line in made.log("store.unreachable") if reason in line["reason"]], TAKEOVER_S)
+        reason = f"{path} does not exist"
+        for event in ("store.unreachable", "lease.fenced"):
+            until(lambda event=event: [line for line in made.log(event) if reason in line["reason"]], TAKEOVER_S)
+        assert not [line for line in made.log("lease.fenced") if "tenured init" in line["reason"]]
         assert tenured("init", "-c", str(made.config)).returncode == 0
         until(lambda: all(SqliteHand(path).rows().get(shard, {}).get("owner") for shard in made.shards), 2 * TAKEOVER_S)
         wait_streaming(feed, made.shards, name_of(made), timeout_s=TAKEOVER_S)
