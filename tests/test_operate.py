@@ -326,6 +326,13 @@ def test_what_somebody_owns_or_is_configured_for_is_not_forgotten(
     assert why_not(decide(FORGET, task(lease), sight(lease, *members))).startswith(sentence)
 
 
+def test_a_shard_of_the_configuration_at_hand_is_not_forgotten_although_the_fleet_is_stopped() -> None:
+    free = row(None)
+    kept = replace(FORGET, kept=frozenset({SHARD}))
+    assert why_not(decide(kept, task(free), sight(free))) == "the configuration here has it; take it out of that first"
+    assert isinstance(decide(replace(FORGET, kept=frozenset({"chat"})), task(free), sight(free)), Send)
+
+
 def test_a_deposed_shard_is_forgotten_once_its_owner_has_certainly_ended() -> None:
     deposed = row(None, forced=True, renewed_at=NOW - 10_001)
     assert decide(FORGET, task(deposed), sight(deposed, ELSEWHERE)) == Send(Forget(SHARD, 12))

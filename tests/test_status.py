@@ -131,6 +131,27 @@ def test_a_fleet_that_is_down_altogether_is_degraded_and_has_retired_nothing() -
     assert seen(lease("t/0", owner=None)).degraded
 
 
+@pytest.mark.parametrize(
+    ("members", "named", "shown"),
+    [
+        ([], "g", ("g", "")),
+        ([], "", ("", "")),
+        ([member(ME)], "", ("f", "")),
+        ([member(ME)], "f", ("f", "")),
+        ([member(ME)], "g", ("f", "g")),
+        ([member(ME, ago_ms=T_MS + 1)], "g", ("f", "g")),
+        ([member(ME, ago_ms=T_MS + 1), replace(member("b:1:y"), fleet="g")], "g", ("g", "")),
+        ([member(ME), replace(member("b:1:y"), fleet="g")], "g", ("f, g", "")),
+    ],
+)
+def test_a_fleet_has_the_name_that_its_members_give_it_whatever_a_configuration_says(
+    members: list[Member], named: str, shown: tuple[str, str]
+) -> None:
+    fleet = view(Snapshot({}, {each.id: each for each in members}, {}), NOW, named, ("of/file",))
+    assert (fleet.fleet, fleet.expected) == shown
+    assert ("of/file" in states(fleet)) is not bool(fleet.expected)
+
+
 def test_an_empty_store_is_not_degraded_and_a_row_that_does_not_parse_is() -> None:
     assert not seen().degraded
     assert seen(bad={"t/0": "epoch is 0"}).degraded

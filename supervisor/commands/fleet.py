@@ -11,7 +11,7 @@ from supervisor import exits
 from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, duration, file_option, store_of, store_option
 
 if TYPE_CHECKING:
-    from supervisor.configuration.config import Loaded
+    from supervisor.configuration.config import Basics
     from supervisor.showing.status import FleetView
     from supervisor.stores.interface import Store
 
@@ -58,7 +58,8 @@ def status(
 ) -> int:
     """Who owns what in the whole fleet, read from the store.
 
-    Exit code, of what is shown: 0: every shard is held. 1: some are not. 69: the store cannot tell.
+    Exit code, of what is shown: 0: every shard is held. 1: some are not. 69: the store cannot tell, or is
+    that of another fleet than the configuration names.
 
     It needs the right to dynamodb:Scan and no other. A look reads the whole table: of 1,000 shards about 200 read
     units, so that --watch of them costs a few cents an hour.
@@ -69,10 +70,10 @@ def status(
         raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
     from supervisor.showing import view
 
-    store, loaded = store_of(source, store_url)
+    store, basics = store_of(source, store_url)
 
     def look() -> FleetView:
-        return _selected(_seen(store, loaded), patterns, owners)
+        return _selected(_seen(store, basics), patterns, owners)
 
     rows = every or bool(patterns or owners)
     try:
@@ -88,6 +89,8 @@ def status(
         click.echo(view.as_json(fleet))
     elif not watch:
         view.show(fleet, sys.stdout, rows)
+    if fleet.expected:
+        return exits.STORE
     return exits.NO if fleet.degraded else exits.OK
 
 
@@ -104,9 +107,9 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
     from supervisor.showing import story, view
     from supervisor.showing.selection import no_such_shard
 
-    store, loaded = store_of(source, store_url)
+    store, basics = store_of(source, store_url)
     try:
-        fleet = _seen(store, loaded)
+        fleet = _seen(store, basics)
     finally:
         store.close()
     found = {each.shard: each for each in fleet.shards}
@@ -121,12 +124,12 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
     return exits.OK
 
 
-def _seen(store: Store, loaded: Loaded | None) -> FleetView:
+def _seen(store: Store, basics: Basics | None) -> FleetView:
     from supervisor.clock import unix_ms
     from supervisor.showing.status import view
 
     snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
-    fleet, configured = (loaded.settings.fleet, tuple(loaded.settings.shards)) if loaded else ("", ())
+    fleet, configured = (basics.fleet, basics.shards) if basics else ("", ())
     return view(snapshot, unix_ms(), fleet, configured)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ from supervisor import exits
 from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, duration, file_option, say, store_of, store_option
 
 if TYPE_CHECKING:
+    from supervisor.configuration.config import Basics
     from supervisor.operating.errands import Report
     from supervisor.operating.orders import Order, Sight
+    from supervisor.records import Snapshot
     from supervisor.stores.interface import Store
 
 
@@ -85,6 +88,8 @@ def resume(**options: Any) -> int:
 def forget(**options: Any) -> int:
     """Delete the rows of shards that nobody owns and no live supervisor is configured for, checkpoints included.
 
+    What the configuration of this command has is not forgotten, either.
+
     Exit code 0: all are forgotten. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
     """
     from supervisor.operating.orders import Order
@@ -98,10 +103,14 @@ def _carry_out(
     from supervisor.operating.errands import Errands, sight_of
     from supervisor.showing.view import printable
 
-    store, _ = store_of(source, store_url)
+    store, basics = store_of(source, store_url)
     code = exits.OK
     try:
-        sight = asked(store, lambda: sight_of(store.snapshot(CALL_TIMEOUT_S, full=True)))
+        snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
+        if basics:
+            _check(order, basics, source, store, snapshot)
+            order = dataclasses.replace(order, kept=frozenset(basics.shards))
+        sight = sight_of(snapshot)
         errands = Errands(store, order, sight, _shards(order, sight, patterns), not no_wait, CALL_TIMEOUT_S)
         for report in _told(store, errands.run(timeout_s)):
             if report.done:
@@ -111,6 +120,24 @@ def _carry_out(
     finally:
         store.close()
     return code
+
+
+def _check(order: Order, basics: Basics, source: str, store: Store, snapshot: Snapshot) -> None:
+    """A store has one fleet, and a file that names another one is not meant for it. Of a file with mistakes nobody
+    knows which shards it has, and so which are to be kept."""
+    from supervisor.clock import unix_ms
+    from supervisor.showing.status import fleets_in
+    from supervisor.showing.view import printable
+
+    found = fleets_in(snapshot, unix_ms())
+    if found and basics.fleet not in found:
+        its = printable(", ".join(found))
+        sentence = f"store {store.url} is that of fleet {its}, but {source} names fleet {basics.fleet}"
+        raise Failed(exits.STORE, f"{sentence}; nothing was changed")
+    if order.verb == "forget" and basics.mistakes:
+        raise Failed(
+            exits.CONFIG, f"which shards {source} has cannot be told before it is right; nothing was forgotten"
+        )
 
 
 def _told(store: Store, reports: Iterator[Report]) -> Iterator[Report]:

@@ -54,7 +54,7 @@ def _about(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
         case "resume":
             return _resume(task, row, sight)
         case "forget":
-            return _forget(row, sight)
+            return _forget(order, row, sight)
 
 
 def _without_row(order: Order, task: Task) -> Told:
@@ -220,9 +220,11 @@ def _resume(task: Task, row: Lease, sight: Sight) -> Step:
 # --- forgetting -------------------------------------------------------------------------------------------
 
 
-def _forget(row: Lease, sight: Sight) -> Step:
+def _forget(order: Order, row: Lease, sight: Sight) -> Step:
     if row.owner is not None:
         return no(f"it is not free: {stands(row, sight.now_ms)}")
+    if row.shard in order.kept:  # while the fleet is stopped, nobody else says that it is still wanted
+        return no("the configuration here has it; take it out of that first")
     if live := _able(row.shard, sight):
         return no(f"it is configured at {_some(live)}; take it out of the configuration there first")
     serving = [each for each in sight.candidates.values() if row.shard in each.shards]

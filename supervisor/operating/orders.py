@@ -17,11 +17,12 @@ DONE: Mapping[Verb, str] = {"move": "moved", "pause": "paused", "resume": "resum
 @dataclass(frozen=True, slots=True)
 class Order:
     """`to`: id or host of the supervisor that shall have the shard; "": anybody but its owner. `force`: pause without
-    asking the owner."""
+    asking the owner. `kept`: the shards of the configuration that the command was given."""
 
     verb: Verb
     to: str = ""
     force: bool = False
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def select(fleet: FleetView, patterns: Sequence[str], owners: Sequence[str]) -> 
     )
     bad = {key: reason for key, reason in fleet.bad.items() if _shows_bad(key, patterns, owners)}
     flaws = {shard.shard: fleet.flaws[shard.shard] for shard in shards if shard.shard in fleet.flaws}
-    return fleet_of(fleet.fleet, fleet.at, supervisors, shards, bad, flaws)
+    return fleet_of(fleet.fleet, fleet.expected, fleet.at, supervisors, shards, bad, flaws)
 
 
 def no_such_shard(shard: str, known: Iterable[str]) -> str:

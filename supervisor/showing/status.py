@@ -73,9 +73,11 @@ class ShardView:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """`at`: unix milliseconds of the look. `counts`: how many shards are in each state that occurs."""
+    """`expected`: the fleet that a configuration names, if no supervisor there is of it. `at`: unix milliseconds of the
+    look. `counts`: how many shards are in each state that occurs."""
 
     fleet: str
+    expected: str
     at: int
     degraded: bool
     counts: Mapping[str, int]
@@ -86,7 +88,11 @@ class FleetView:
 
 
 def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Collection[str] = ()) -> FleetView:
-    """`fleet` and `configured` come from a configuration, where the caller has one; else the members tell."""
+    """`fleet` and `configured` come from a configuration, where the caller has one. Where members tell another fleet,
+    theirs is shown, and the shards of that configuration are none of it."""
+    fleets = fleets_in(snapshot, now_unix_ms)
+    expected = fleet if fleets and fleet not in fleets else ""
+    configured = () if expected else configured
     live = {member: expand(member.shards) for member in snapshot.members.values() if _is_live(member, now_unix_ms)}
     wanted = {shard for shards in live.values() for shard in shards} | set(configured)
     if not live:  # a fleet that is down altogether has retired nothing
@@ -110,13 +116,22 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
         _supervisor(member, held[member.id], usual, now_unix_ms)
         for member in sorted(snapshot.members.values(), key=lambda member: member.id)
     )
-    names = [fleet] if fleet else sorted({member.fleet for member in snapshot.members.values()})
     flaws = {name: "; ".join(lease.flaws) for name, lease in snapshot.leases.items() if lease.flaws}
-    return fleet_of(", ".join(names), now_unix_ms, supervisors, shards, snapshot.bad, flaws)
+    name = ", ".join(fleets) or fleet
+    return fleet_of(name, expected, now_unix_ms, supervisors, shards, snapshot.bad, flaws)
+
+
+def fleets_in(snapshot: Snapshot, now_unix_ms: int) -> list[str]:
+    """The names that live members give their fleet, which is one unless something is wrong; where none lives, those of
+    the dead."""
+    members = snapshot.members.values()
+    live = {member.fleet for member in members if _is_live(member, now_unix_ms)}
+    return sorted(live or {member.fleet for member in members})
 
 
 def fleet_of(
     fleet: str,
+    expected: str,
     at: int,
     supervisors: tuple[SupervisorView, ...],
     shards: tuple[ShardView, ...],
@@ -127,7 +142,7 @@ def fleet_of(
     found = Counter(shard.state for shard in shards)
     degraded = bool(bad) or any(state not in FINE for state in found)
     counts = {state: found[state] for state in STATES if found[state]}
-    return FleetView(fleet, at, degraded, counts, supervisors, shards, dict(bad), dict(flaws))
+    return FleetView(fleet, expected, at, degraded, counts, supervisors, shards, dict(bad), dict(flaws))
 
 
 # --- supervisors ------------------------------------------------------------------------------------------

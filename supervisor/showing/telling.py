@@ -122,7 +122,10 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
 def troubles(fleet: FleetView) -> list[str]:
     """Sentences about what needs somebody."""
     names = labels(fleet.supervisors)
-    told = [f"{state}: {_HINTS[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    told = []
+    if fleet.expected:
+        told.append(f"this is the store of fleet {fleet.fleet}; the configuration at hand names fleet {fleet.expected}")
+    told += [f"{state}: {_HINTS[state]}" for state in STATES if state in fleet.counts and state not in FINE]
     told += _limited([f"the row {key} does not parse: {reason}" for key, reason in fleet.bad.items()])
     told += _limited(
         [f"{names[each.id]} rejected its last reload: {each.rejected}" for each in fleet.supervisors if each.rejected]
