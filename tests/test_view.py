@@ -19,8 +19,8 @@ from supervisor.changes import Change, change_of, words
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.showing import story
 from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView, view
-from supervisor.showing.telling import folded, headline, labels, remarks, troubles
-from supervisor.showing.view import ROWS_MAX, Picture, age, as_json, show
+from supervisor.showing.telling import age, folded, headline, labels, remarks, troubles
+from supervisor.showing.view import ROWS_MAX, Picture, as_json, show
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
 
 LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
@@ -201,20 +201,64 @@ def test_notes_say_what_a_state_does_not() -> None:
     assert "NOTE" not in text_of(seen(member(ME), *FULL))
 
 
+BEFORE = f"6 x {NOW // 1000 - 900} claimed"
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        (("7 x {12} restart x3",), "its child ended 3 times, the last time 12s ago"),
+        (("7 x {12} restart x2",), ""),
+        (("7 x {300} restart x30",), ""),
+        (("7 x {12} reclaimed x3",), ""),
+        (("7 b {90} crashed x2", "8 x {80} claimed"), "its child ended 2 times, the last time 90s ago"),
+        (
+            ("7 b {90} crashed x2", "8 x {80} claimed", "9 x {12} restart"),
+            "its child ended 3 times, the last time 12s ago",
+        ),
+        (("7 b {300} crashed x2", "8 x {80} claimed"), ""),
+        (("7 b {90} crashed x2", "8 x {80} moved", "9 x {12} claimed"), ""),
+    ],
+)
+def test_a_held_shard_whose_child_crashes_again_and_again_has_a_note(entries: Sequence[str], told: str) -> None:
+    fleet = seen(member(ME, ("t/0",)), lease("t/0", history=(BEFORE, *map(dated, entries))))
+    assert fleet.counts == {"held": 1}
+    assert row_of(text_of(fleet), "t/0", "held").partition("100ms ago")[2].strip() == told
+    who = "b" if told.endswith("90s ago") else "a"
+    assert troubles(fleet) == [f"crashing: t/0; the log of {who} says why (child.failed, child.exited)"] * bool(told)
+
+
+def dated(entry: str) -> str:
+    """`{12}` is twelve seconds ago."""
+    return re.sub(r"\{(\d+)\}", lambda match: str(NOW // 1000 - int(match[1])), entry)
+
+
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        (f"7 x {NOW // 1000 - 12} restart x3", True),
-        (f"7 x {NOW // 1000 - 12} restart x2", False),
-        (f"7 x {NOW // 1000 - 300} restart x30", False),
-        (f"7 x {NOW // 1000 - 12} reclaimed x3", False),
+        ("7 x {12} crashed", "its child ended 12s ago, and a gave it up"),
+        ("7 x {7200} crashed x4", "its child ended 4 times, the last time 2h ago, and a gave it up"),
+        ("7 gone {12} crashed x4", "its child ended 4 times, the last time 12s ago, and gone gave it up"),
+        ("7 x {12} restart x3", ""),
+        ("7 x {12} stopped", ""),
     ],
 )
-def test_a_held_shard_whose_child_crashes_again_and_again_has_a_note(entry: str, told: bool) -> None:
-    fleet = seen(member(ME, ("t/0",)), lease("t/0", history=(f"6 x {NOW // 1000 - 900} claimed", entry)))
-    assert fleet.counts == {"held": 1}
-    assert ("its child was started again 3 times, the last time 12s ago" in text_of(fleet)) is told
-    assert "NOTE" not in text_of(seen(lease("t/0", owner=None, history=(entry,))))
+@pytest.mark.parametrize("full", [False, True])
+def test_a_shard_that_nobody_owns_since_it_crashed_says_so_beside_it_and_below(
+    entry: str, told: str, full: bool
+) -> None:
+    row = lease("t/0", owner=None, history=(BEFORE, dated(entry)))
+    fleet = seen(member(ME, ("t/0",), capacity=0 if full else 1), row)
+    assert told in row_of(text_of(fleet), "t/0", "homeless" if full else "free")
+    who = "gone" if "gone" in entry else "a"
+    sentence = f"crashing: t/0; the log of {who} says why (child.failed, child.exited)"
+    assert (sentence in troubles(fleet)) is bool(told)
+    assert ("NOTE" in text_of(fleet)) is bool(told)
+
+
+def test_a_paused_shard_does_not_crash() -> None:
+    fleet = seen(lease("t/0", owner=None, paused=True, history=(dated("7 x {12} crashed x4"),)))
+    assert troubles(fleet) == []
 
 
 def test_an_owner_is_named_by_its_host_unless_two_share_it_or_its_row_is_gone() -> None:

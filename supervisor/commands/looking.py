@@ -17,7 +17,8 @@ from supervisor import exits
 from supervisor.clock import unix_ms
 from supervisor.commands.means import Failed
 from supervisor.showing.status import FleetView
-from supervisor.showing.view import Picture, age, cell, console_for
+from supervisor.showing.telling import age
+from supervisor.showing.view import Picture, cell, console_for
 
 if TYPE_CHECKING:
     from rich.console import Group

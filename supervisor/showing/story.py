@@ -7,8 +7,8 @@ from typing import TextIO
 
 from supervisor.changes import words
 from supervisor.showing.status import FleetView, ShardView
-from supervisor.showing.telling import labels, note
-from supervisor.showing.view import age, ago, cell, console_for, table_of
+from supervisor.showing.telling import age, ago, labels, note
+from supervisor.showing.view import cell, console_for, table_of
 
 
 def show(shard: ShardView, fleet: FleetView, stream: TextIO) -> None:

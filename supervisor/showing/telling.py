@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 
+from supervisor.changes import Change
 from supervisor.configuration.values import duration_text
 from supervisor.core import wishes
 from supervisor.records import compact, short_id
@@ -16,7 +19,7 @@ from supervisor.showing.status import FINE, STATES, FleetView, ShardView, Superv
 _LISTED_MAX = 12
 _FOLDED_MAX = 60
 _RESTARTS_MIN = 3
-_RESTARTS_WITHIN_S = 300
+_CRASHES_WITHIN_S = 300
 _HINTS = {
     "silent": "owned and renewed, but no connection is open; the log of the owner says why",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
@@ -96,7 +99,7 @@ def folded(shards: Sequence[str]) -> str:
 
 
 def note(shard: ShardView, names: dict[str, str], at: int) -> str:
-    """What its state does not say, at this unix millisecond: a shard whose child crashes again and again is held."""
+    """What its state does not say, at this unix millisecond: a shard whose child crashes for ever may be held."""
     told = []
     if shard.holding:
         told.append("its owner may be holding its connections")
@@ -108,12 +111,47 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
         wish = wishes.parse(shard.move)
         target = "anybody else" if wish.target is None else names.get(wish.target, wish.target)
         told.append(f"to go to {target}, {'to even the loads' if wish.by_peer else 'as an operator wishes'}")
-    last = shard.history[-1] if shard.history else None
-    if last and last.at and last.reason == "restart" and last.times >= _RESTARTS_MIN and shard.owner is not None:
-        since_s = at // 1000 - last.at
-        if since_s < _RESTARTS_WITHIN_S:
-            told.append(f"its child was started again {last.times} times, the last time {max(0, since_s)}s ago")
+    if crash := _crash(shard, at):
+        who = names.get(crash.owner, crash.owner)
+        given_up = f", and {who} gave it up" if shard.owner is None else ""
+        told.append(f"its child {_ended(crash.times)} {ago(at - (crash.at or 0) * 1000)}{given_up}")
     return "; ".join(told)
+
+
+def _ended(times: int) -> str:
+    return "ended" if times == 1 else f"ended {times} times, the last time"
+
+
+def _crash(shard: ShardView, at: int) -> Change | None:
+    """The last end of a child that ended without having been asked to: one that made its owner give the shard up, or of
+    several in a row; `times`: how many. One of long ago counts only while nobody tries again."""
+    in_a_row = takewhile(lambda change: change.reason in ("claimed", "restart", "crashed"), reversed(shard.history))
+    ends = [change for change in in_a_row if change.reason != "claimed" and change.at is not None]
+    times = sum(change.times for change in ends)
+    given_up = any(change.reason == "crashed" for change in ends)
+    if not ends or shard.state == "paused" or not (given_up or (shard.owner is not None and times >= _RESTARTS_MIN)):
+        return None
+    lately = at // 1000 - (ends[0].at or 0) < _CRASHES_WITHIN_S
+    return replace(ends[0], times=times) if lately or shard.owner is None else None
+
+
+def ago(ms: int | None) -> str:
+    return "-" if ms is None else f"{age(max(0, ms))} ago"
+
+
+def age(ms: int | None) -> str:
+    """The two digits that matter: 840ms, 3.2s, 47s, 12m, 5h, 3d."""
+    if ms is None:
+        return "-"
+    if ms < 1000:
+        return f"{ms}ms"
+    seconds = ms / 1000
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds / 86_400:.0f}d"
 
 
 # --- below the tables -------------------------------------------------------------------------------------
@@ -126,6 +164,11 @@ def troubles(fleet: FleetView) -> list[str]:
     if fleet.expected:
         told.append(f"this is the store of fleet {fleet.fleet}; the configuration at hand names fleet {fleet.expected}")
     told += [f"{state}: {_HINTS[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := _crash(shard, fleet.at))]
+    if crashes:
+        hosts = _listed(sorted({names.get(owner, owner) for _, owner in crashes}))
+        shards = folded([shard for shard, _ in crashes])
+        told.append(f"crashing: {shards}; the log of {hosts} says why (child.failed, child.exited)")
     told += _limited([f"the row {key} does not parse: {reason}" for key, reason in fleet.bad.items()])
     told += _limited(
         [f"{names[each.id]} rejected its last reload: {each.rejected}" for each in fleet.supervisors if each.rejected]

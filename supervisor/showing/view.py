@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
-from supervisor.showing.telling import folded, headline, labels, note, remarks, troubles
+from supervisor.showing.telling import age, ago, folded, headline, labels, note, remarks, troubles
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -210,22 +210,3 @@ def printable(text: str) -> str:
 def _code(character: str) -> str:
     number = ord(character)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-
-def ago(ms: int | None) -> str:
-    return "-" if ms is None else f"{age(max(0, ms))} ago"
-
-
-def age(ms: int | None) -> str:
-    """The two digits that matter: 840ms, 3.2s, 47s, 12m, 5h, 3d."""
-    if ms is None:
-        return "-"
-    if ms < 1000:
-        return f"{ms}ms"
-    seconds = ms / 1000
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    for limit, size, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds / 86_400:.0f}d"
