@@ -338,6 +338,13 @@ def test_each_state_that_is_wrong_is_explained_once() -> None:
     assert troubles(seen(member(ME), *FULL)) == []
 
 
+@pytest.mark.parametrize("members", [[], [member(ME, ago_ms=T_MS + 1)]])
+def test_while_no_supervisor_lives_nobody_is_said_to_be_about_to_take_a_shard(members: list[Member]) -> None:
+    told = troubles(seen(*members, lease("t/0", owner=None), lease("t/1", ago_ms=T_MS + 1)))
+    assert [sentence.partition(":")[0] for sentence in told] == ["stale", "free"]
+    assert all(sentence.endswith("; start one") for sentence in told)
+
+
 def test_a_rejected_reload_is_told_with_its_reason() -> None:
     assert troubles(seen(member(ME, rejected="x.ini:3: no"), *FULL)) == ["a rejected its last reload: x.ini:3: no"]
 

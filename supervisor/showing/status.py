@@ -7,7 +7,8 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
     held       it has an owner whose last renewal is younger than the lease
     silent     as held, in this epoch for longer than a lease, but of the connections that it wants none is open
     stale      it has an owner whose last renewal is older: lost or about to be taken over
-    retired    somebody is live, but nobody live is configured for it; it counts nowhere
+    retired    nobody live is configured for it, nor is the configuration at hand; it counts nowhere. While nobody lives
+               and there is no configuration, nobody can tell, and none is
     homeless   it has no owner, and no supervisor that is configured for it has room: all are full or draining
     free       it has no owner, and somebody who is configured for it has room
 
@@ -95,7 +96,7 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     configured = () if expected else configured
     live = {member: expand(member.shards) for member in snapshot.members.values() if _is_live(member, now_unix_ms)}
     wanted = {shard for shards in live.values() for shard in shards} | set(configured)
-    if not live:  # a fleet that is down altogether has retired nothing
+    if not live and not configured:  # a fleet that is down altogether has retired nothing that we know of
         wanted |= set(snapshot.leases)
     held = Counter(lease.owner for lease in snapshot.leases.values() if lease.owner is not None)
     roomy = {

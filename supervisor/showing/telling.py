@@ -23,8 +23,12 @@ _CRASHES_WITHIN_S = 300
 _HINTS = {
     "silent": "owned and renewed, but no connection is open; the log of the owner says why",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
-    "homeless": "every supervisor that is configured for it is full or draining; start another, or raise `capacity`",
+    "homeless": "no supervisor that is configured for it has room; start another, or raise `capacity`",
     "free": "nobody owns it; a supervisor that is configured for it takes it within a few polls",
+}
+_HINTS_WHILE_NOBODY_LIVES = _HINTS | {
+    "stale": "not renewed in time, and no supervisor is live that could claim it; start one",
+    "free": "nobody owns it, and no supervisor is live that could take it; start one",
 }
 
 
@@ -163,7 +167,9 @@ def troubles(fleet: FleetView) -> list[str]:
     told = []
     if fleet.expected:
         told.append(f"this is the store of fleet {fleet.fleet}; the configuration at hand names fleet {fleet.expected}")
-    told += [f"{state}: {_HINTS[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    live = any(each.state != "stale" for each in fleet.supervisors)
+    hints = _HINTS if live else _HINTS_WHILE_NOBODY_LIVES
+    told += [f"{state}: {hints[state]}" for state in STATES if state in fleet.counts and state not in FINE]
     crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := _crash(shard, fleet.at))]
     if crashes:
         hosts = _listed(sorted({names.get(owner, owner) for _, owner in crashes}))
