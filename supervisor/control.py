@@ -3,7 +3,8 @@
 What holds: one supervisor per `run_dir` (an flock on `control.lock`, which the kernel drops with the process); a
 socket left by a dead one is replaced under that lock and in one step; only root and our own user are answered,
 whatever the permissions of the folder say. A request is one line, its reply is one line, then the connection ends.
-Size, time and number of connections are bounded; a handler that raises costs its caller an error, nothing else.
+Size, time and number of connections are bounded; a handler that raises costs its caller an error, nothing else. What
+somebody asked for who has gone meanwhile is not done.
 
 A handler takes the request and returns the reply, at once or as an awaitable; it runs on the loop, so it may not
 block. See `ask` for the lines.
@@ -17,6 +18,7 @@ import fcntl
 import inspect
 import json
 import os
+import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
@@ -86,6 +88,8 @@ class Control:
             line = await reader.readline()  # also of those that are refused: who is still writing would miss the reply
         except ValueError:
             line = b""  # longer than REQUEST_MAX_BYTES
+        if _is_gone(writer.get_extra_info("socket")):
+            raise ConnectionResetError("who asked waits no longer")  # and was told that nothing came of it
         if self._open > CONNECTIONS_MAX:
             return {"ok": False, "error": f"{CONNECTIONS_MAX} requests are being answered, try again"}
         if not _permitted(writer.get_extra_info("socket")):
@@ -158,6 +162,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Whether the other side has closed: a stopped supervisor that goes on must not do what was asked long ago."""
+    poll = select.poll()
+    poll.register(connection.fileno(), 0)  # POLLHUP comes unasked, and not for one that only writes no more
+    return bool(poll.poll(0))
 
 
 def _permitted(connection: socket.socket) -> bool:

@@ -64,6 +64,8 @@ class Reloader:
         try:
             loaded = await asyncio.to_thread(examine, self._owner.settings.source, os.environ)
         except ConfigError as error:
+            for warning in error.warnings:
+                self._journal.write("warning", "config.warning", reason=warning)
             self._reject(error.problems)
         except Exception as error:  # whatever a reading can meet, the service goes on as it is
             self._reject((f"it could not be read: {type(error).__name__}",))

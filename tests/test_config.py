@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from supervisor.configuration import relations
 from supervisor.configuration.capacity import capacity_of, memory_bytes
-from supervisor.configuration.config import ConfigError, examine, load
+from supervisor.configuration.config import ConfigError, basics, examine, load
 from supervisor.configuration.example import example
 from supervisor.configuration.keys import KEYS, STREAM, SUPERVISOR, keys_of
 from supervisor.configuration.settings import Settings, restart_needed
@@ -167,8 +167,10 @@ def test_the_environment_overrides_keys_of_the_supervisor(write: Callable[..., s
 def test_a_misspelt_override_is_told_also_where_its_absence_is_a_mistake(write: Callable[..., str]) -> None:
     assert problems(write("[stream:a]\nurl = ws://x\n"), TENURED_STROE="sqlite:///x.db") == [
         "1: store is missing in [supervisor], expected for example store = sqlite:///leases.db",
-        "warning: TENURED_STROE: overrides nothing, did you mean TENURED_STORE?",
     ]
+    with pytest.raises(ConfigError) as caught:
+        examine(write("[stream:a]\nurl = ws://x\n"), {"TENURED_STROE": "sqlite:///x.db"})
+    assert caught.value.warnings == ("TENURED_STROE: overrides nothing, did you mean TENURED_STORE?",)
 
 
 @pytest.mark.parametrize(
@@ -684,4 +686,19 @@ def test_what_only_children_need_may_be_missing_where_none_is_started(tmp_path: 
     assert [warning.split("${")[1].split("}")[0] for warning in loaded.warnings] == ["env:KEY", "credential:token"]
     with pytest.raises(ConfigError) as caught:
         examine(str(tmp_path / "t.ini"), {}, needed=("env", "file"))
-    assert ["warning" in sentence for sentence in caught.value.problems] == [False, True]
+    assert (len(caught.value.problems), len(caught.value.warnings)) == (1, 1)
+
+
+def test_a_mistake_of_a_stream_hides_neither_the_store_nor_the_supervisor(write: Callable[..., str]) -> None:
+    """A reload has refused such a file, and the commands that show it must not refuse it, too."""
+    source = write(extra="stop_timeout = 3s\nlease_duraton = 3s", stream="bogus = 1\n[stream:good]\nurl = ws://x/\n")
+    found = basics(source, {})
+    assert (found.fleet, found.stop_timeout_ms, found.shards, found.mistakes) == ("default", 3000, ("good",), 2)
+    with pytest.raises(ConfigError):
+        examine(source, {})
+
+
+@pytest.mark.parametrize("line", ["run_dir = ${env:NOWHERE}", "fleet = a b", "stop_timeout = soon"])
+def test_a_mistake_in_what_leads_there_is_told(write: Callable[..., str], line: str) -> None:
+    with pytest.raises(ConfigError):
+        basics(write(extra=line), {})

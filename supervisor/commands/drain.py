@@ -11,7 +11,7 @@ import click
 
 from supervisor import exits
 from supervisor.commands.local import HEALTH_TIMEOUT_S, socket_of
-from supervisor.commands.means import Failed, asked, duration, file_option, loaded_from, store_of
+from supervisor.commands.means import Failed, asked, basics_of, duration, file_option, store_of
 
 REPORT_EVERY_S = 1.0
 
@@ -36,16 +36,17 @@ def drain(source: str, no_wait: bool, timeout_s: float | None) -> int:
     """
     from supervisor.ask import NoAnswer, ask
 
-    settings = loaded_from(source).settings
+    basics = basics_of(source)
+    patience_s = basics.stop_timeout_ms / 1000 + 30 if timeout_s is None else timeout_s
     try:
-        reply = ask(socket_of(source), "drain", HEALTH_TIMEOUT_S)
+        reply = ask(socket_of(source), "drain", min(HEALTH_TIMEOUT_S, max(patience_s, 0.1)))
     except NoAnswer as error:
+        # Who does not answer in time finds the request withdrawn.
         raise Failed(exits.NOT_PERMITTED if error.permission else exits.NO, str(error)) from None
     name = str(reply["supervisor"])
     click.echo(f"{name} drains, it holds {_shards(reply['shards'])}")
     if no_wait:
         return exits.OK
-    patience_s = settings.stop_timeout_ms / 1000 + 30 if timeout_s is None else timeout_s
     began_s = time.monotonic()
     if not _ended(source, reply, began_s + patience_s):
         raise Failed(exits.NO, f"{name} has not ended within {patience_s:g} s; it goes on draining")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor import exits
-from supervisor.commands.means import Failed, duration, file_option, loaded_from
+from supervisor.commands.means import Failed, basics_of, duration, file_option, loaded_from
 
 if TYPE_CHECKING:
     from supervisor.configuration.config import Loaded
@@ -49,8 +49,8 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
 
 @click.command(epilog="Example: tenured check -c ./tenured.ini --connect trades/7")
 @file_option
-@click.option("--connect", "shard", metavar="SHARD", help="Also make one real connection of this shard.")
-@click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which of its connections.")
+@click.option("--connect", "shard", metavar="SHARD", help="Also make the real connections of this shard.")
+@click.option("--connection", type=click.IntRange(0), metavar="N", help="Only this one of them, counted from 0.")
 @click.option(
     "--wait",
     "wait_s",
@@ -61,17 +61,18 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
     help="How long to wait for a first message.",
 )
 @click.option("--checkpoint", metavar="TOKEN", help="What ${checkpoint} becomes; without it that of a new shard.")
-def check(source: str, shard: str | None, connection: int, wait_s: float, checkpoint: str | None) -> int:
+def check(source: str, shard: str | None, connection: int | None, wait_s: float, checkpoint: str | None) -> int:
     """Check the configuration and say what it means; no handler is imported, nothing started, nothing contacted.
 
-    With --connect it makes one connection as a child would, says which steps it reached, shows the first message and
-    closes it again. No lease is taken and nothing is stored, but the far end sees a real connection: one that allows a
-    single connection may close the live one. Exit code 0: it was made, even if no message came. 1: it failed.
+    With --connect it makes each connection of the shard (one for each url line) as a child would, one after the other,
+    says which steps it reached, shows the first message and closes it again. No lease is taken and nothing is stored,
+    but the far end sees a real connection: one that allows a single connection may close the live one. Exit code 0: all
+    were made, even if no message came. 1: one failed.
     """
     from supervisor.configuration.config import SOURCES
     from supervisor.configuration.summary import summary
 
-    if shard is None and (connection or checkpoint is not None):
+    if shard is None and (connection is not None or checkpoint is not None):
         raise click.UsageError("--connection and --checkpoint say how to connect: add --connect SHARD.")
     # Only the service itself has credentials, so that outside of it they are no mistake of the file.
     outside = "CREDENTIALS_DIRECTORY" not in os.environ and shard is None
@@ -120,6 +121,6 @@ def socket_of(source: str) -> Path:
     named = os.environ.get("TENURED_RUN_DIR", "").strip()
     known = named.startswith("/") and "$" not in named
     try:
-        return socket_path(Path(named) if known else loaded_from(source).settings.run_dir)
+        return socket_path(Path(named) if known else basics_of(source).run_dir)
     except ValueError as error:
         raise Failed(exits.CONFIG, f"TENURED_RUN_DIR: {error}") from None

@@ -14,7 +14,7 @@ import click
 from supervisor import exits
 
 if TYPE_CHECKING:
-    from supervisor.configuration.config import Loaded
+    from supervisor.configuration.config import Basics, ConfigError, Loaded
     from supervisor.stores.interface import Store
 
 DEFAULT_FILE = "/etc/tenured/tenured.ini"
@@ -73,27 +73,45 @@ def duration(low_s: float = 0.0, high_s: float = 86_400.0) -> Reading:
     return read
 
 
-def loaded_from(source: str, needed: Collection[str] = ()) -> Loaded:
-    """The configuration, or its mistakes as our failure. Who asks the store or the supervisor of this host needs no
-    secret of the streams, and may not be allowed to read any; `needed` says what must be there (see `examine`)."""
+def loaded_from(source: str, needed: Collection[str]) -> Loaded:
+    """The whole configuration, or its mistakes as our failure; for `needed` see `examine`."""
     from supervisor.configuration.config import ConfigError, examine
 
     try:
         return examine(source, os.environ, needed)
     except ConfigError as error:
-        raise Failed(exits.NOT_PERMITTED if error.permission else exits.CONFIG, *error.problems) from None
+        raise _failed(error) from None
 
 
-def store_of(source: str, store_url: str | None) -> tuple[Store, Loaded | None]:
-    """The store of the command line, or that of the configuration, which then comes along."""
+def basics_of(source: str) -> Basics:
+    """What is enough for who asks the store or the supervisor of this host: neither secrets of the streams nor a
+    mistake among them are his concern, least of all when he looks whether a reload was rejected."""
+    from supervisor.configuration.config import ConfigError, basics
+
+    try:
+        found = basics(source, os.environ)
+    except ConfigError as error:
+        raise _failed(error) from None
+    if found.mistakes:
+        say(exits.OK, f"warning: {source} has mistakes, a reload refuses it; `tenured check` names them")
+    return found
+
+
+def _failed(error: ConfigError) -> Failed:
+    sentences = (*error.problems, *(f"warning: {warning}" for warning in error.warnings))
+    return Failed(exits.NOT_PERMITTED if error.permission else exits.CONFIG, *sentences)
+
+
+def store_of(source: str, store_url: str | None) -> tuple[Store, Basics | None]:
+    """The store of the command line, or that of the configuration, whose basics then come along."""
     from supervisor.stores.location import open_store
 
-    loaded = None if store_url else loaded_from(source)
-    url, base = (loaded.settings.store, loaded.settings.base) if loaded else (store_url or "", Path.cwd())
+    found = None if store_url else basics_of(source)
+    url, base = (found.store, found.base) if found else (store_url or "", Path.cwd())
     try:
-        return open_store(url, base, CALL_TIMEOUT_S), loaded
+        return open_store(url, base, CALL_TIMEOUT_S), found
     except ValueError as error:
-        raise Failed(exits.CONFIG if loaded else exits.USAGE, str(error)) from None
+        raise Failed(exits.CONFIG if found else exits.USAGE, str(error)) from None
 
 
 def asked(store: Store, question: Callable[[], Any]) -> Any:

@@ -41,12 +41,13 @@ _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 
 class ConfigError(Exception):
-    """Everything that is wrong, one sentence each. `permission`: the file may not be read."""
+    """Everything that is wrong, one sentence each; `warnings` may say why. `permission`: the file may not be read."""
 
-    def __init__(self, problems: tuple[str, ...], permission: bool = False) -> None:
+    def __init__(self, problems: tuple[str, ...], permission: bool = False, warnings: tuple[str, ...] = ()) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
         self.permission = permission
+        self.warnings = warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,20 @@ class Loaded:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Basics:
+    """The part of a configuration that other commands than `run` and `check` live by. The rest may have `mistakes`,
+    and the streams that have some are missing in `shards`: a reload refuses such a file, and this is how to see it."""
+
+    fleet: str
+    store: str
+    base: Path
+    run_dir: Path
+    stop_timeout_ms: int
+    shards: tuple[str, ...]
+    mistakes: int
+
+
 def load(source: str, environ: Mapping[str, str]) -> Settings:
     """The settings at a path or in a variable (`env:NAME`). Raises `ConfigError`."""
     return examine(source, environ).settings
@@ -65,6 +80,32 @@ def load(source: str, environ: Mapping[str, str]) -> Settings:
 def examine(source: str, environ: Mapping[str, str], needed: Collection[str] = SOURCES) -> Loaded:
     """As `load`, with the warnings. What only children need and `needed` does not name (see `Reading`) may be missing
     here: that is then a warning. Raises `ConfigError`."""
+    reading, main, streams = _surveyed(source, environ, needed)
+    if reading.problems:
+        raise _error(reading)
+    settings = _settings(reading.document, main, streams)
+    warnings = (
+        *_shown(exposed(reading.document)),
+        *_shown(reading.warnings),
+        *_missing_folders(main["state_dir"], streams),
+    )
+    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), warnings)
+
+
+def basics(source: str, environ: Mapping[str, str]) -> Basics:
+    """Enough to find the store and the supervisor of this host. Raises `ConfigError` if that itself is wrong."""
+    reading, main, streams = _surveyed(source, environ, needed=())
+    found = {name: main[name] for name in ("fleet", "store", "run_dir")} | {"stop_timeout_ms": main["stop_timeout"]}
+    if None in found.values():
+        raise _error(reading)
+    shards = tuple(shard for stream in streams for shard in stream.shards)
+    return Basics(base=reading.document.base, shards=shards, mistakes=len(reading.problems), **found)
+
+
+def _surveyed(
+    source: str, environ: Mapping[str, str], needed: Collection[str]
+) -> tuple[Reading, dict[str, Any], tuple[Stream, ...]]:
+    """Everything that the source says, right or wrong."""
     try:
         document = read(source, environ)
     except Unreadable as error:
@@ -73,13 +114,12 @@ def examine(source: str, environ: Mapping[str, str], needed: Collection[str] = S
     section = _overridden(reading)
     main = values_of(reading, SUPERVISOR, section, {})
     _check_supervisor(reading, section, main)
-    streams = _streams(reading, main)
-    if reading.problems:
-        # A misspelt override may be why something is missing.
-        raise ConfigError((*_shown(reading.problems), *(f"warning: {line}" for line in _shown(reading.warnings))))
-    settings = _settings(document, main, streams)
-    warnings = (*_shown(exposed(document)), *_shown(reading.warnings), *_missing_folders(main["state_dir"], streams))
-    return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), warnings)
+    return reading, main, _streams(reading, main)
+
+
+def _error(reading: Reading) -> ConfigError:
+    """A misspelt override, which is but a warning, may be why something is missing."""
+    return ConfigError(_shown(reading.problems), warnings=_shown(reading.warnings))
 
 
 def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:

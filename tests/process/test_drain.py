@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -90,3 +91,20 @@ def test_a_lease_that_could_not_be_released_is_named(tmp_path: Path) -> None:
         _, sentence = asked.communicate(timeout=30)
         assert asked.returncode == 75
         assert "could not be released and run out by themselves: s/0" in sentence
+
+
+def test_a_supervisor_that_did_not_answer_in_time_does_not_drain_later(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/leases.db"
+    with (
+        FeedProcess(tmp_path / "feed.jsonl") as feed,
+        Host(tmp_path / "a", store, feed.url("a"), shards=1, lease_duration="20s") as host,
+    ):
+        wait_streaming(feed, host.shards)
+        host.signal(signal.SIGSTOP)
+        asked = tenured("drain", "-c", str(host.config), "--timeout", "1s")
+        assert asked.returncode == 1
+        assert "did not answer drain within 1 s" in asked.stderr
+        host.signal(signal.SIGCONT)
+        until(lambda: tenured("health", "-c", str(host.config)).returncode == 0, 10)
+        assert not host.log("supervisor.draining")
+        assert host.stop() == 0
