@@ -144,18 +144,18 @@ def test_a_fleet_that_is_down_altogether_is_degraded_and_has_retired_nothing() -
         ([member(ME), replace(member("b:1:y"), fleet="g")], "g", ("f, g", "")),
     ],
 )
-@pytest.mark.parametrize("members", [[], [member(ME, ago_ms=T_MS + 1)]])
-def test_while_the_fleet_is_stopped_the_configuration_at_hand_says_what_is_retired(members: list[Member]) -> None:
-    rows = (*members, lease("t/0", owner=None), lease("old", owner=None))
-    assert states(seen(*rows, configured=("t/0", "t/1"))) == {"old": "retired", "t/0": "free", "t/1": "free"}
-
-
 def test_a_fleet_has_the_name_that_its_members_give_it_whatever_a_configuration_says(
     members: list[Member], named: str, shown: tuple[str, str]
 ) -> None:
     fleet = view(Snapshot({}, {each.id: each for each in members}, {}), NOW, named, ("of/file",))
     assert (fleet.fleet, fleet.expected) == shown
     assert ("of/file" in states(fleet)) is not bool(fleet.expected)
+
+
+@pytest.mark.parametrize("members", [[], [member(ME, ago_ms=T_MS + 1)]])
+def test_while_the_fleet_is_stopped_the_configuration_at_hand_says_what_is_retired(members: list[Member]) -> None:
+    rows = (*members, lease("t/0", owner=None), lease("old", owner=None))
+    assert states(seen(*rows, configured=("t/0", "t/1"))) == {"old": "retired", "t/0": "free", "t/1": "free"}
 
 
 def test_an_empty_store_is_not_degraded_and_a_row_that_does_not_parse_is() -> None:
