@@ -231,6 +231,35 @@ def test_a_shard_or_connection_that_is_not_there_is_told_with_what_is_there(chec
     assert (done.returncode, done.stderr) == (1, "tenured: trades/7 has no connection 1, the last one is 0\n")
 
 
+def test_all_connections_of_a_shard_are_made_and_one_that_fails_hides_no_other(check: Check) -> None:
+    with Feed(silent) as good, Feed(lambda peer: peer.refuse(401)) as refusing, Feed(silent) as last:
+        urls = f"url = {good.url}/\n  {refusing.url}/\n  {last.url}/"
+        done = check(urls, "--wait", "0")
+        assert (done.returncode, done.stderr) == (1, "tenured: connection 1: the server answered 401\n")
+        assert [len(feed.connects) for feed in (good, refusing, last)] == [1, 1, 1]
+        steps = [line.split()[0] for line in done.stdout.splitlines()]
+        whole = ["connection", "target", "connected", "upgraded", "subscribed", "message"]
+        assert steps == [*whole, *whole[:3], *whole]
+        assert [line for line in done.stdout.splitlines() if "connection" in line.split()[0]] == [
+            f"connection  {number}" for number in range(3)
+        ]
+        assert check(urls, "--wait", "0", "--connection", "2").returncode == 0
+        assert [len(feed.connects) for feed in (good, refusing, last)] == [1, 1, 2]
+
+
+def test_a_handler_that_cannot_be_loaded_is_told_once_for_all_connections(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "handler.py").write_text("")
+    done = check("handler = handler.py:H\nurl = ws://127.0.0.1:1/\n  ws://127.0.0.1:1/")
+    assert done.returncode == 78
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_pattern_in_place_of_a_shard_is_told_as_that(check: Check) -> None:
+    done = check("url = ws://127.0.0.1:1/", shard="trades/[5-7]")
+    sentence = "tenured: --connect takes one shard, not a pattern; write for example --connect trades/5\n"
+    assert (done.returncode, done.stderr) == (2, sentence)
+
+
 def test_a_broken_file_is_78_as_without_a_connection(check: Check) -> None:
     assert check("url = ftp://127.0.0.1/").returncode == 78
 

@@ -213,11 +213,13 @@ def main() -> NoReturn:
     def say(step: str, text: str) -> None:
         os.write(lines_fd, f"{step:<11} {text}\n".encode(errors="backslashreplace"))
 
-    code = CONNECTED
+    code, number = CONNECTED, arguments.connection
+    task = _task(arguments.task)
     try:
-        Glimpse(_task(arguments.task), arguments.connection, say).run(arguments.wait_ms * _MS)
+        Glimpse(task, number, say).run(arguments.wait_ms * _MS)
     except Exception as error:
         code, sentence = fault(error)
-        print(f"tenured: {sentence}", file=sys.stderr)
+        which = f"connection {number}: " if len(task.scope.spec.url) > 1 and code == FAILED else ""
+        print(f"tenured: {which}{sentence}", file=sys.stderr)
     sys.stdout.flush()
     os._exit(code)  # a handler's threads have nothing to finish here

@@ -1,7 +1,8 @@
-"""`check --connect`: one real connection of a shard, made by a process that is set up like a child of the daemon.
+"""`check --connect`: real connections of a shard, each made by a process that is set up like a child of the daemon.
 
 It does not touch the store, needs no lease and stores nothing. What holds: it ends in time, also when a handler hangs;
-the process gets the environment and the task of a child, under epoch 0.
+the process gets the environment and the task of a child, under epoch 0. Connections are tried one after the other, and
+one that fails does not hide the next.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import click
 
@@ -28,23 +30,43 @@ _LEAVE_MS = 5000  # to start an interpreter, and to take leave of the far end
 
 
 def connect(
-    settings: Settings, shard: str, connection: int, wait_ms: int, checkpoint: str | None, environ: Mapping[str, str]
+    settings: Settings,
+    shard: str,
+    connection: int | None,
+    wait_ms: int,
+    checkpoint: str | None,
+    environ: Mapping[str, str],
 ) -> int:
-    """Print each step that was reached; the exit code."""
+    """Print each step that was reached, of this connection or of all (None); the exit code, that of the worst."""
     if sys.platform != "linux":
         raise Failed(exits.LIMITS, f"--connect needs Linux, this is {sys.platform}")
     stream = settings.shards.get(shard)
     if stream is None:
-        near = nearest(shard, settings.shards)
-        hint = f"did you mean {near}?" if near else f"expected for example {next(iter(settings.shards))}"
-        raise Failed(exits.NO, f"there is no shard {shard} in {settings.source}, {hint}")
+        raise _not_one(shard, settings)
     count = len(stream.spec.url) or 1
-    if connection >= count:
+    if connection is not None and connection >= count:
         raise Failed(exits.NO, f"{shard} has no connection {connection}, the last one is {count - 1}")
     start = Start(shard, 0, 0, checkpoint)
     task = task_for(settings, stream, start, "check", socket.gethostname(), environ)
     limit_ms = settings.start_timeout_ms + stream.spec.connect_timeout_ms + wait_ms + _LEAVE_MS
-    return _watched(task.packed(), connection, wait_ms, limit_ms / 1000, environ)
+    worst = exits.OK
+    for number in range(count) if connection is None else (connection,):
+        if count > 1:
+            click.echo(f"connection  {number}")
+        worst = max(worst, _watched(task.packed(), number, wait_ms, limit_ms / 1000, environ))
+        if worst == exits.CONFIG:  # nor could the handler be loaded for the next one
+            break
+    return worst
+
+
+def _not_one(shard: str, settings: Settings) -> Failed:
+    matching = [name for name in settings.shards if fnmatchcase(name, shard)]
+    if matching:
+        sentence = f"--connect takes one shard, not a pattern; write for example --connect {matching[0]}"
+        return Failed(exits.USAGE, sentence)
+    near = nearest(shard, settings.shards)
+    hint = f"did you mean {near}?" if near else f"expected for example {next(iter(settings.shards))}"
+    return Failed(exits.NO, f"there is no shard {shard} in {settings.source}, {hint}")
 
 
 def _watched(task: bytes, connection: int, wait_ms: int, limit_s: float, environ: Mapping[str, str]) -> int:
