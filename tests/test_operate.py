@@ -12,6 +12,8 @@ from supervisor.operating.candidates import candidates_in, named
 from supervisor.operating.operate import WRITES_MAX, asked, decide, known_shards, late, meant_by
 from supervisor.operating.orders import Order, Send, Sight, Step, Task, Told, Verb, Wait
 from supervisor.records import Lease, Member, Snapshot
+from supervisor.showing.status import view
+from supervisor.showing.telling import labels
 from supervisor.writes import Depose, Forget, Pause, Wish
 
 NOW = 1_800_000_000_000
@@ -191,6 +193,18 @@ def test_a_name_that_is_none_or_ambiguous_or_of_the_dead_is_answered_with_those_
     assert named(C, candidates, NOW) == f"{C} is not live: it was last renewed 60.0 s ago; {lives}"
     dead = sight(None, member(A, renewed_at=0)).candidates
     assert named("x", dead, NOW) == "there is no supervisor x; none is live by the clock of this machine"
+
+
+def test_whatever_status_calls_a_supervisor_names_it() -> None:
+    hosts = ("web.one", "web.two", "db.one", "db", "10.0.0.1", "10.0.0.2", "vm", "vm")
+    members = [member(f"{host}:{number}:{number}", host=host) for number, host in enumerate(hosts)]
+    snapshot = Snapshot({}, {each.id: each for each in members}, {})
+    for supervisor, label in labels(view(snapshot, NOW).supervisors).items():
+        found = named(label, candidates_in(snapshot, NOW), NOW)
+        assert not isinstance(found, str), label
+        assert found.id == supervisor
+    assert "no supervisor 10;" in str(named("10", candidates_in(snapshot, NOW), NOW))
+    assert "web is ambiguous" in str(named("web", candidates_in(snapshot, NOW), NOW))
 
 
 def test_on_a_host_whose_supervisor_is_being_replaced_the_new_one_is_meant() -> None:

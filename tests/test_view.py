@@ -18,17 +18,22 @@ from rich.console import Console
 from supervisor.changes import Change, change_of, words
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.showing import story
+from supervisor.showing.selection import select
 from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView, view
 from supervisor.showing.telling import age, folded, headline, labels, remarks, troubles
-from supervisor.showing.view import ROWS_MAX, Picture, as_json, show
+from supervisor.showing.view import ROWS_MAX, Picture, as_json, console_for
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
 
 LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
 
 
 def text_of(fleet: FleetView, every: bool = False) -> str:
+    return drawn(Picture(fleet, every))
+
+
+def drawn(picture: Picture) -> str:
     stream = io.StringIO()
-    show(fleet, stream, every)
+    console_for(stream).print(picture)
     return stream.getvalue()
 
 
@@ -271,6 +276,20 @@ def test_an_owner_is_named_by_its_host_unless_two_share_it_or_its_row_is_gone() 
     hosts = [member(f"{host}:1:{host}") for host in ("web.one", "web.two", "10.0.0.1", "db.one")]
     assert list(labels(seen(*hosts).supervisors).values()) == ["10.0.0.1", "db", "web.one", "web.two"]
     assert row_of(text_of(fleet), "t/0", "gone:3:z")
+
+
+def test_a_part_of_a_fleet_names_supervisors_as_the_whole_does_and_counts_all_of_them() -> None:
+    paused = lease("t/1", owner=None, paused=True, open=0, want=0)
+    whole = seen(member("vm:1:x"), member("vm:2:y"), *FULL[2:], lease("t/0", owner="vm:1:x"), paused)
+    part = select(whole, ["t/[01]"], [])
+    assert len(part.supervisors) == 1
+    text = drawn(Picture(part, True, whole))
+    assert text.startswith("this part of fleet f is fine: 1 held, 1 paused of 2 shards; 1 of 2 connections open; ")
+    assert text.splitlines()[0].endswith("2 supervisors live")
+    assert row_of(text, "t/0", "held", "vm:x")
+    assert not troubles(select(whole, ["t/1"], []), whole)
+    free = seen(member(ME), *FULL[1:])
+    assert "takes it within a few polls" in troubles(select(free, ["t/0"], []), free)[0]
 
 
 def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:

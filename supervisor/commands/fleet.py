@@ -72,23 +72,26 @@ def status(
 
     store, basics = store_of(source, store_url)
 
-    def look() -> FleetView:
-        return _selected(_seen(store, basics), patterns, owners)
+    def look() -> view.Picture:
+        whole = _seen(store, basics)
+        if not patterns and not owners:
+            return view.Picture(whole, every)
+        return view.Picture(_selected(whole, patterns, owners), True, whole)
 
-    rows = every or bool(patterns or owners)
     try:
         if watch:
             from supervisor.commands.looking import follow
 
-            fleet = follow(look, interval_s or INTERVAL_S, sys.stdout, rows)
+            fleet = follow(look, interval_s or INTERVAL_S, sys.stdout).fleet
         else:
-            fleet = look()
+            picture = look()
+            fleet = picture.fleet
     finally:
         store.close()
     if as_json:
         click.echo(view.as_json(fleet))
     elif not watch:
-        view.show(fleet, sys.stdout, rows)
+        view.console_for(sys.stdout).print(picture)
     if fleet.expected:
         return exits.STORE
     return exits.NO if fleet.degraded else exits.OK
@@ -100,9 +103,10 @@ def status(
 @click.option("--json", "as_json", is_flag=True, help="The shard as in `status --json`, its history oldest first.")
 @click.argument("shard")
 def history(source: str, store_url: str | None, as_json: bool, shard: str) -> int:
-    """The last changes of a shard's owner, newest first, and where it stands now.
+    """How a shard came to its owner, and where it stands now.
 
-    Starts by the same owner are counted in one line. Exit code 1: there is no such shard.
+    Its last changes of owner, newest first. Starts by the same owner are counted in one line. Exit code 1: there is no
+    such shard.
     """
     from supervisor.showing import story, view
     from supervisor.showing.selection import no_such_shard
@@ -134,8 +138,6 @@ def _seen(store: Store, basics: Basics | None) -> FleetView:
 
 
 def _selected(fleet: FleetView, patterns: tuple[str, ...], owners: tuple[str, ...]) -> FleetView:
-    if not patterns and not owners:
-        return fleet
     from supervisor.showing.selection import NoMatch, select
     from supervisor.showing.view import printable
 

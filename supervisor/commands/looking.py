@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TextIO
 from supervisor import exits
 from supervisor.clock import unix_ms
 from supervisor.commands.means import Failed
-from supervisor.showing.status import FleetView
 from supervisor.showing.telling import age
 from supervisor.showing.view import Picture, cell, console_for
 
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 Show = Callable[["Group"], None]
 
 
-def follow(look: Callable[[], FleetView], interval_s: float, stream: TextIO, every: bool) -> FleetView:
+def follow(look: Callable[[], Picture], interval_s: float, stream: TextIO) -> Picture:
     """The last picture, when SIGINT or SIGTERM ends it. A first look that fails raises what `look` raises."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    fleet = look()
+    picture = look()
     try:
         with _screen(stream) as show:
-            show(_picture(fleet, every))
+            show(_dated(picture))
             while True:
                 time.sleep(interval_s)
                 try:
-                    fleet = look()
-                    show(_picture(fleet, every))
+                    picture = look()
+                    show(_dated(picture))
                 except Failed as failure:
-                    show(_picture(fleet, every, failure))
+                    show(_dated(picture, failure))
     except KeyboardInterrupt:
-        return fleet
+        return picture
 
 
 @contextmanager
@@ -56,17 +55,18 @@ def _screen(stream: TextIO) -> Iterator[Show]:
         yield lambda picture: live.update(picture, refresh=True)
 
 
-def _picture(fleet: FleetView, every: bool, failure: Failed | None = None) -> Group:
+def _dated(picture: Picture, failure: Failed | None = None) -> Group:
     """What is wrong stands at its top: its end may be below the screen."""
     from rich.console import Group
 
+    at = picture.fleet.at
     if failure is None:
-        line = cell(_time(fleet.at), "dim")
+        line = cell(_time(at), "dim")
     else:
         what = "not read" if failure.code == exits.STORE else "nothing to show"
-        since = f"{what} since {_time(fleet.at)} ({age(unix_ms() - fleet.at)})"
+        since = f"{what} since {_time(at)} ({age(unix_ms() - at)})"
         line = cell(f"{since}: {'; '.join(failure.sentences)}", "bold red")
-    return Group(line, Picture(fleet, every))
+    return Group(line, picture)
 
 
 def _time(at: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from supervisor.core import wishes
 from supervisor.records import Snapshot, expand, short_id
+from supervisor.showing.telling import short_host
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,9 @@ def candidates_in(snapshot: Snapshot, now_ms: int) -> Candidates:
 
 
 def named(name: str, all_of_them: Candidates, now_ms: int) -> Candidate | str:
-    """The one live supervisor of this id, its random part, the form that `status` shows, or host; else a sentence."""
-    if name in all_of_them:
-        meant = [all_of_them[name]]
-    else:
-        meant = [each for each in all_of_them.values() if name in _names(each)]
+    """The one live supervisor of this id, its random part, host, or whatever `status` calls it; else a sentence."""
+    ways = (lambda each: {each.id}, _names, lambda each: {short_host(each.host)})
+    meant = next(filter(None, ([each for each in all_of_them.values() if name in way(each)] for way in ways)), [])
     live = [each for each in meant if each.live]
     if len(live) > 1:  # a host whose old supervisor is going, while the next is there
         live = [each for each in live if not each.drains] or live

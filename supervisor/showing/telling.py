@@ -32,8 +32,9 @@ _HINTS_WHILE_NOBODY_LIVES = _HINTS | {
 }
 
 
-def headline(fleet: FleetView) -> str:
-    """`fleet f is degraded: 1 free, 15 held of 16 shards; 15 of 15 connections open; 2 supervisors live, 1 stale`"""
+def headline(fleet: FleetView, whole: FleetView | None = None) -> str:
+    """`fleet f is degraded: 1 free, 15 held of 16 shards; 15 of 15 connections open; 2 supervisors live, 1 stale`.
+    `whole`, here and below: the fleet of which this is the part that was asked for."""
     if not (fleet.shards or fleet.supervisors or fleet.bad):
         return f"fleet {fleet.fleet or '(unnamed)'} is empty: no supervisor, no shard"
     parts = [_shards(fleet)]
@@ -43,8 +44,9 @@ def headline(fleet: FleetView) -> str:
     wanted = sum(shard.want for shard in owned)
     if wanted:
         parts.append(f"{sum(shard.open for shard in owned)} of {_number(wanted, 'connection')} open")
-    parts.append(_supervisors(fleet.supervisors))
-    return f"fleet {fleet.fleet or '(unnamed)'} is {'degraded' if fleet.degraded else 'fine'}: {'; '.join(parts)}"
+    parts.append(_supervisors((whole or fleet).supervisors))
+    name = f"{'this part of ' if whole else ''}fleet {fleet.fleet or '(unnamed)'}"
+    return f"{name} is {'degraded' if fleet.degraded else 'fine'}: {'; '.join(parts)}"
 
 
 def _shards(fleet: FleetView) -> str:
@@ -76,7 +78,7 @@ def labels(supervisors: Sequence[SupervisorView]) -> dict[str, str]:
     """The shortest name of each supervisor by its id that no other has: the first part of its host, its host, or that
     and the random part of its id."""
     ways: tuple[Callable[[SupervisorView], str], ...] = (
-        lambda one: one.host if one.host.replace(".", "").isdecimal() else one.host.partition(".")[0],
+        lambda one: short_host(one.host),
         lambda one: one.host,
         lambda one: f"{one.host}:{short_id(one.id)}",
     )
@@ -85,6 +87,11 @@ def labels(supervisors: Sequence[SupervisorView]) -> dict[str, str]:
         found = Counter(map(way, supervisors))
         names |= {one.id: way(one) for one in supervisors if one.host and way(one) and found[way(one)] == 1}
     return names
+
+
+def short_host(host: str) -> str:
+    """The first part of a host's name; an address has no such part."""
+    return host if host.replace(".", "").isdecimal() else host.partition(".")[0]
 
 
 def folded(shards: Sequence[str]) -> str:
@@ -161,13 +168,13 @@ def age(ms: int | None) -> str:
 # --- below the tables -------------------------------------------------------------------------------------
 
 
-def troubles(fleet: FleetView) -> list[str]:
+def troubles(fleet: FleetView, whole: FleetView | None = None) -> list[str]:
     """Sentences about what needs somebody."""
-    names = labels(fleet.supervisors)
+    names = labels((whole or fleet).supervisors)
     told = []
     if fleet.expected:
         told.append(f"this is the store of fleet {fleet.fleet}; the configuration at hand names fleet {fleet.expected}")
-    live = any(each.state != "stale" for each in fleet.supervisors)
+    live = any(each.state != "stale" for each in (whole or fleet).supervisors)
     hints = _HINTS if live else _HINTS_WHILE_NOBODY_LIVES
     told += [f"{state}: {hints[state]}" for state in STATES if state in fleet.counts and state not in FINE]
     crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := _crash(shard, fleet.at))]
@@ -182,13 +189,13 @@ def troubles(fleet: FleetView) -> list[str]:
     return told
 
 
-def remarks(fleet: FleetView) -> list[str]:
+def remarks(fleet: FleetView, whole: FleetView | None = None) -> list[str]:
     """Sentences about what is worth knowing."""
-    names = labels(fleet.supervisors)
+    names = labels((whole or fleet).supervisors)
     drifting = [f"{names[each.id]} ({each.config or 'none'})" for each in fleet.supervisors if each.drift]
     told = []
     if drifting:
-        most = any(not each.drift and each.state != "stale" for each in fleet.supervisors)
+        most = any(not each.drift and each.state != "stale" for each in (whole or fleet).supervisors)
         what = "another configuration than most" if most else "different configurations"
         told.append(f"{_listed(drifting)} {'runs' if len(drifting) == 1 else 'run'} {what}")
     told += _limited([f"the row {key} has a flaw: {reason}" for key, reason in fleet.flaws.items()])

@@ -77,35 +77,34 @@ def console_for(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, width=None if stream.isatty() else PLAIN_WIDTH)
 
 
-def show(fleet: FleetView, stream: TextIO, every: bool = False) -> None:
-    """`every`: each shard has its row, however many there are."""
-    console_for(stream).print(Picture(fleet, every))
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A fleet for a console of any width, which may change between two pictures."""
+    """A fleet for a console of any width, which may change between two pictures. `every`: each shard has its row,
+    however many there are. `whole`: the fleet of which it is a part, where supervisors must not be mistaken for others
+    either."""
 
     fleet: FleetView
     every: bool = False
+    whole: FleetView | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         fleet, narrow = self.fleet, options.max_width < NARROW_WIDTH
-        yield cell(headline(fleet), "bold red" if fleet.degraded else "bold")
-        tables = [*_of_shards(fleet, self.every), [_of_supervisor(fleet, one) for one in fleet.supervisors]]
+        names = labels((self.whole or fleet).supervisors)
+        yield cell(headline(fleet, self.whole), "bold red" if fleet.degraded else "bold")
+        tables = [*_of_shards(fleet, names, self.every), [_of_supervisor(fleet, one) for one in fleet.supervisors]]
         for rows in filter(None, tables):
             yield ""
             yield table_of(rows, _LEFT_OUT if narrow else ())
             if narrow:
                 yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in rows if row.get("NOTE"))
-        sentences = [*(cell(each, "red") for each in troubles(fleet)), *(cell(each, "dim") for each in remarks(fleet))]
-        if sentences:
+        wrong, worth = troubles(fleet, self.whole), remarks(fleet, self.whole)
+        if wrong or worth:
             yield ""
-            yield from sentences
+            yield from (cell(each, "red") for each in wrong)
+            yield from (cell(each, "dim") for each in worth)
 
 
-def _of_shards(fleet: FleetView, every: bool) -> tuple[list[Row], ...]:
-    names = labels(fleet.supervisors)
+def _of_shards(fleet: FleetView, names: dict[str, str], every: bool) -> tuple[list[Row], ...]:
     wrong = [shard for shard in fleet.shards if shard.state not in FINE]
     fine = [shard for shard in fleet.shards if shard.state in FINE]
     if every or len(fleet.shards) <= ROWS_MAX:
