@@ -22,12 +22,11 @@ def main() -> NoReturn:
     """The console script."""
     _open_standard_files()
     try:
-        code = commands.main(prog_name="tenured", standalone_mode=False)
+        code = commands.main(sys.argv[1:] or ["--help"], prog_name="tenured", standalone_mode=False)
     except Failed as failure:
         code = say(failure.code, *failure.sentences)
     except click.UsageError as error:
-        error.show()
-        code = exits.USAGE
+        code = say(exits.USAGE, _misuse(error))
     except click.Abort:
         code = say(exits.NO, "interrupted")
     except BrokenPipeError:
@@ -37,6 +36,17 @@ def main() -> NoReturn:
     except PermissionError as error:
         code = say(exits.NOT_PERMITTED, _sentence(error))
     sys.exit(code or exits.OK)
+
+
+def _misuse(error: click.UsageError) -> str:
+    """A sentence like all others."""
+    text = error.format_message().rstrip(".")
+    path = error.ctx.command_path if error.ctx else "tenured"
+    takes_file = error.ctx is not None and any(parameter.name == "source" for parameter in error.ctx.command.params)
+    advice = f"see `{path} --help`"
+    if takes_file and text.startswith("Got unexpected extra argument"):
+        advice = f"the configuration is named with -c: {path} -c FILE"
+    return f"{text[0].lower()}{text[1:]} ({advice})"
 
 
 def _open_standard_files() -> None:

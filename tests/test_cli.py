@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from supervisor import exits
 from supervisor.cli import commands
@@ -61,15 +63,35 @@ def test_every_command_explains_itself_with_an_example(tenured: Tenured, command
 
 def test_the_version_and_the_list_of_commands_are_there(tenured: Tenured) -> None:
     assert tenured("--version").stdout.startswith("tenured 0.")
-    done = tenured("--help")
+    done = tenured("--help", COLUMNS="80")
     assert all(f"\n  {command} " in done.stdout for command in COMMANDS)
+    assert tenured(COLUMNS="80").stdout == done.stdout
 
 
-def test_a_wrong_command_line_is_exit_2_with_a_hint(tenured: Tenured) -> None:
-    for arguments in (("rnu",), ("check", "--no-such"), ("status", "--store"), ("example", "nothing")):
-        done = tenured(*arguments)
-        assert done.returncode == exits.USAGE
-        assert "Error: " in done.stderr
+def test_no_summary_of_a_command_is_cut_on_a_terminal_of_80_columns() -> None:
+    shown = CliRunner().invoke(commands, ["--help"], terminal_width=80).output
+    assert shown.count("\n  ") > len(COMMANDS)
+    assert re.findall(r"^  .*(?:\.\.\.|…)$", shown, re.M) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["rnu"], "see `tenured --help`"),
+        (["check", "--no-such"], "see `tenured check --help`"),
+        (["status", "--store"], "see `tenured --help`"),
+        (["move"], "see `tenured move --help`"),
+        (["example", "nothing"], "see `tenured example --help`"),
+        (["status", "--interval", "3"], "see `tenured status --help`"),
+        (["check", "bad.ini"], "the configuration is named with -c: tenured check -c FILE"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_2_and_one_line_like_all_others_with_advice(
+    tenured: Tenured, arguments: list[str], advice: str
+) -> None:
+    done = tenured(*arguments)
+    assert (done.returncode, done.stdout) == (exits.USAGE, "")
+    assert re.fullmatch(rf"tenured: [a-z-].*[^.] \({re.escape(advice)}\)\n", done.stderr)
 
 
 def test_the_example_is_what_check_accepts(tenured: Tenured, tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ REPORT_EVERY_S = 1.0
     help="How long to wait; it goes on draining after that. Default: stop_timeout and 30 seconds.",
 )
 def drain(source: str, no_wait: bool, timeout_s: float | None) -> int:
-    """Stop the supervisor of this host gracefully, as SIGTERM does: its peers take its shards over.
+    """Stop the supervisor of this host gracefully, as SIGTERM does.
 
-    It takes no shard any more, closes its connections, releases each lease when its child is dead, and exits.
+    Its peers take its shards over. It takes no shard any more, closes its connections, releases each lease when its
+    child is dead, and exits.
 
     Exit code 0: it has ended and holds no lease. 1: no supervisor is running, or it has not ended in time. 75: it has
     ended, but leases run out by themselves.

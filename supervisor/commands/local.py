@@ -62,7 +62,9 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
 )
 @click.option("--checkpoint", metavar="TOKEN", help="What ${checkpoint} becomes; without it that of a new shard.")
 def check(source: str, shard: str | None, connection: int | None, wait_s: float, checkpoint: str | None) -> int:
-    """Check the configuration and say what it means; no handler is imported, nothing started, nothing contacted.
+    """Check the configuration and say what it means.
+
+    No handler is imported, nothing is started, and nobody is contacted.
 
     With --connect it makes each connection of the shard (one for each url line) as a child would, one after the other,
     says which steps it reached, shows the first message and closes it again. No lease is taken and nothing is stored,
@@ -94,7 +96,9 @@ def check(source: str, shard: str | None, connection: int | None, wait_s: float,
     "--ready", is_flag=True, help="Also ask whether it does its work: the store is reachable, its shards run."
 )
 def health(source: str, ready: bool) -> int:
-    """Whether the supervisor of this host is alive: its loop answers. An outage of the store does not fail it.
+    """Whether the supervisor of this host is alive.
+
+    It is if its loop answers: an outage of the store does not fail it.
 
     Exit code 0: yes. 1: no.
     """

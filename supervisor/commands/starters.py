@@ -10,7 +10,7 @@ from supervisor import exits
 @click.command(epilog="Example: tenured example > tenured.ini")
 @click.argument("what", type=click.Choice(["ini", "unit", "sysusers", "tmpfiles"]), default="ini")
 def example(what: str) -> int:
-    """Print a commented configuration to start from, or what systemd wants.
+    """Print a commented configuration, or what systemd wants.
 
     \b
     unit        the service, for /etc/systemd/system/tenured.service
@@ -36,9 +36,11 @@ def example(what: str) -> int:
 )
 @click.option("--plain", is_flag=True, help="Lines instead of a live screen, also on a terminal.")
 def demo(store_url: str | None, supervisors: int, shards: int, seconds: int, plain: bool) -> int:
-    """Watch two supervisors share shards, one of them being killed, and the other taking over.
+    """Watch a supervisor being killed and others taking over.
 
-    It needs no network, no account and no configuration, and ends by itself within a minute.
+    They share the shards of a local feed. It needs no network, no account and no configuration, and ends by itself
+    within a minute.
+
     Exit code 0: everything was as promised. 1: something was not.
     """
     from supervisor.demo import show

@@ -44,9 +44,10 @@ def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
 @_wish
 @click.option("--to", default="", metavar="HOST-OR-ID", help="Who shall have it; by default anybody but its owner.")
 def move(to: str, **options: Any) -> int:
-    """Move shards to another supervisor: the owner stops each gracefully, then the other one starts it.
+    """Move shards to another supervisor.
 
-    SHARD is a name or a pattern, as 'trades/*'. An owner that cannot hand a shard over takes the wish back.
+    The owner stops each gracefully, then the other one starts it. An owner that cannot hand a shard over takes the wish
+    back. SHARD is a name or a pattern, as 'trades/*'.
 
     Exit code 0: all have moved. 1: some have not, and why. 69: the store cannot be used. 77: not permitted.
     """
@@ -86,9 +87,10 @@ def resume(**options: Any) -> int:
 @click.command(epilog="Example: tenured forget 'old/*' -c /etc/tenured/tenured.ini")
 @_wish
 def forget(**options: Any) -> int:
-    """Delete the rows of shards that nobody owns and no live supervisor is configured for, checkpoints included.
+    """Delete the rows of shards that nobody wants any more.
 
-    What the configuration of this command has is not forgotten, either.
+    Nobody owns them, and no live supervisor is configured for them. Their checkpoints are lost. What the configuration
+    of this command has is not forgotten, either.
 
     Exit code 0: all are forgotten. 1: some are not, and why. 69: the store cannot be used. 77: not permitted.
     """
