@@ -223,6 +223,20 @@ def test_a_quiet_shard_grows_older_between_renewals() -> None:
     assert shard.quiet_ms == 450
 
 
+@pytest.mark.parametrize(
+    ("row", "starting"),
+    [
+        (lease("t/0"), False),
+        (replace(lease("t/0", open=0), beat=0), True),
+        (replace(lease("t/0", open=0, ago_ms=T_MS + 1), beat=0), False),
+        (replace(lease("t/0", open=0, paused=True), beat=0), False),
+        (replace(lease("t/0", owner=None), beat=0), False),
+    ],
+)
+def test_a_held_shard_starts_until_its_first_renewal(row: Lease, starting: bool) -> None:
+    assert only(seen(member(ME), replace(row, since=row.renewed_at)), "t/0").starting is starting
+
+
 def test_a_flaw_of_a_row_is_told_and_degrades_nothing() -> None:
     fleet = seen(member(ME), *FULL[1:], replace(lease("t/0"), flaws=("history is 7", "open is -1")))
     assert not fleet.degraded

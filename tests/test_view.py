@@ -347,6 +347,17 @@ def test_the_headline_says_first_whether_anything_is_wrong(rows: tuple[Lease | M
     assert headline(seen(*rows)) == text
 
 
+def test_connections_of_shards_that_were_not_renewed_yet_are_no_missing_ones() -> None:
+    starting = replace(lease("t/0", open=0, quiet_ms=None, since_ms=100), beat=0)
+    fleet = seen(member(ME), starting, *FULL[1:])
+    assert "; 3 of 6 connections open; 1 shard just started; 1 supervisor live" in headline(fleet)
+    assert row_of(text_of(fleet), "t/0", "held", "-/2")
+    assert "; just started, its connections are told at its first renewal" in story.sentence(fleet.shards[0], fleet)
+    assert "4 shards, all held; 4 shards just started;" in headline(
+        seen(member(ME), *(replace(starting, shard=each.shard) for each in FULL))
+    )
+
+
 def test_the_headline_counts_rows_that_do_not_parse() -> None:
     assert headline(seen(bad={"x": "why"})).startswith("fleet (unnamed) is degraded: no shard; 1 row does not parse")
 

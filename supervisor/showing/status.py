@@ -52,13 +52,15 @@ class SupervisorView:
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `holding`: it is stale,
-    but under the policy `hold` its owner may be holding its connections. `history`: oldest first."""
+    """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `starting`: it is held,
+    and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: it is stale, but under
+    the policy `hold` its owner may be holding its connections. `history`: oldest first."""
 
     shard: str
     owner: str | None
     epoch: int
     state: str
+    starting: bool
     since: int
     open: int
     want: int
@@ -189,6 +191,7 @@ def _unclaimed(shard: str, has_room: bool) -> ShardView:
         owner=None,
         epoch=0,
         state="free" if has_room else "homeless",
+        starting=False,
         since=0,
         open=0,
         want=0,
@@ -211,6 +214,7 @@ def _shard(lease: Lease, wanted: bool, has_room: bool, full: Mapping[str, str], 
         owner=lease.owner,
         epoch=lease.epoch,
         state=state,
+        starting=state == "held" and lease.beat == 0,
         since=lease.since,
         open=lease.open,
         want=lease.want,

@@ -38,7 +38,8 @@ def sentence(shard: ShardView, fleet: FleetView) -> str:
         told[0] += f" under epoch {shard.epoch}"
         told[0] += f", for {age(max(0, fleet.at - shard.since))}" if shard.since else ""
         last = "" if shard.quiet_ms is None else f", last event {ago(shard.quiet_ms)}"
-        told.append(f"{shard.open} of {shard.want} connections open{last}")
+        known = f"{shard.open} of {shard.want} connections open{last}"
+        told.append("just started, its connections are told at its first renewal" if shard.starting else known)
     if shard.state == "stale":
         told.append(f"last renewed {ago(shard.renewed_ago_ms)}")
     return "; ".join(filter(None, (*told, note(shard, labels(fleet.supervisors), fleet.at))))

@@ -40,10 +40,11 @@ def headline(fleet: FleetView, whole: FleetView | None = None) -> str:
     parts = [_shards(fleet)]
     if fleet.bad:
         parts.append(f"{_number(len(fleet.bad), 'row')} {'does' if len(fleet.bad) == 1 else 'do'} not parse")
-    owned = [shard for shard in fleet.shards if shard.state in ("held", "silent")]
-    wanted = sum(shard.want for shard in owned)
-    if wanted:
-        parts.append(f"{sum(shard.open for shard in owned)} of {_number(wanted, 'connection')} open")
+    known = [shard for shard in fleet.shards if shard.state in ("held", "silent") and not shard.starting]
+    if wanted := sum(shard.want for shard in known):
+        parts.append(f"{sum(shard.open for shard in known)} of {_number(wanted, 'connection')} open")
+    if starting := sum(shard.starting for shard in fleet.shards):
+        parts.append(f"{_number(starting, 'shard')} just started")
     parts.append(_supervisors((whole or fleet).supervisors))
     name = f"{'this part of ' if whole else ''}fleet {fleet.fleet or '(unnamed)'}"
     return f"{name} is {'degraded' if fleet.degraded else 'fine'}: {'; '.join(parts)}"

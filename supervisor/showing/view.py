@@ -124,7 +124,7 @@ def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
         "OWNER": cell(_owner(shard.owner, names)),
         "EPOCH": cell(shard.epoch or "-"),
         "SINCE": cell(ago(at - shard.since) if shard.since else "-"),
-        "OPEN": cell(f"{shard.open}/{shard.want}"),
+        "OPEN": cell(f"{'-' if shard.starting else shard.open}/{shard.want}"),
         "QUIET": cell(age(shard.quiet_ms)),
         "RENEWED": cell(ago(shard.renewed_ago_ms)),
         "NOTE": cell(note(shard, names, at)),

@@ -106,8 +106,9 @@ function verdict(data) {
   const counts = data.counts ?? {};
   const total = data.shards.length;
   const wrong = STATES.filter((state) => PROBLEMS.has(state)).reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  const open = data.shards.reduce((sum, each) => sum + (each.owner ? each.open : 0), 0);
-  const want = data.shards.reduce((sum, each) => sum + (each.owner ? each.want : 0), 0);
+  const known = data.shards.filter((each) => each.owner && !each.starting);
+  const open = known.reduce((sum, each) => sum + each.open, 0);
+  const want = known.reduce((sum, each) => sum + each.want, 0);
   const beside = ["draining", "stale"].map((state) => [data.supervisors.filter((each) => each.state === state).length, state]);
   const others = beside.filter(([number]) => number > 0).map(([number, state]) => `${grouped(number)} ${state}`);
   const supervisors = [`${count(data.supervisors.length, "supervisor")}`, ...others].join(", ");

@@ -55,9 +55,10 @@ function drawRow(row, shard) {
   mark(row.node, "aria-label", `${printable(shard.shard)}, ${printable(shard.state)}, ${owner}`);
   say(row.epoch, String(shard.epoch));
   say(row.since, shard.since ? age(nowMs() - shard.since) : "–");
-  say(row.open, shard.owner === null ? "–" : `${grouped(shard.open)} / ${grouped(shard.want)}`);
+  const open = shard.starting ? "–" : grouped(shard.open); // nobody knows before its first renewal
+  say(row.open, shard.owner === null ? "–" : `${open} / ${grouped(shard.want)}`);
   say(row.quiet, shard.owner === null ? "–" : age(shard.quiet_ms));
-  row.open.classList.toggle("short", shard.owner !== null && shard.open < shard.want);
+  row.open.classList.toggle("short", shard.owner !== null && !shard.starting && shard.open < shard.want);
   const found = remarks(shard);
   const said = found.join("|");
   if (row.said !== said) {
