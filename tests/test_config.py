@@ -348,6 +348,24 @@ def test_a_file_where_a_folder_is_needed_is_refused(write: Callable[..., str], t
     assert examine(write(stream="sink = jsonl:plain\n"), {}).warnings == ()
 
 
+def test_a_sink_without_its_folder_is_warned_of_with_file_and_line(write: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    source = write(
+        "[supervisor]\nstore = sqlite:///x.db\nstate_dir = state\ninclude = more.ini\n"
+        "[stream:a]\nurl = ws://a\nsink = jsonl:none/events\n[stream:b]\nurl = ws://b\nsink = jsonl:none/\n"
+        "[stream:c]\nurl = ws://c\nsink = jsonl:state/events\n[stream:d]\nurl = ws://d\nsink = jsonl:there/\n"
+    )
+    (tmp_path / "more.ini").write_text("[stream:e]\nurl = ws://e\nsink = jsonl:there/none/events\n")
+    sentence = f"sink: there is no folder {tmp_path}/none, events cannot be written to it"
+    assert sorted(examine(source, {}).warnings) == sorted(
+        [
+            f"{source}:7: {sentence}",
+            f"{source}:10: {sentence}",
+            f"{tmp_path}/more.ini:3: {sentence.replace('none', 'there/none')}",
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -493,6 +511,22 @@ def test_a_file_of_another_shape_is_explained(write: Callable[..., str], text: s
     assert len(found) == len(expected)
     for problem, beginning in zip(found, expected, strict=True):
         assert problem.startswith(beginning)
+
+
+@pytest.mark.parametrize("section", ["stream:a b", "stream:", "strem:z", "streams", "Stream:z"])
+def test_the_mistakes_in_a_section_with_a_wrong_name_are_said_in_the_same_run(
+    write: Callable[..., str], section: str
+) -> None:
+    found = problems(write(MINIMAL + f"[{section}]\nurl = http://x\nurll = ws://x\nping_interval = 5\n"))
+    assert [problem.split(" ")[0] for problem in found[1:]] == ["7:", "8:", "9:"]
+    assert found[0].startswith("6: ")
+    assert f"[{section}]" in found[0]
+    assert [problem.split(" ")[1] for problem in found[1:]] == ["url", "unknown", "ping_interval"]
+
+
+def test_the_mistakes_in_a_misspelt_section_of_the_supervisor_are_said_too(write: Callable[..., str]) -> None:
+    found = problems(write("[supervisr]\nstore = sqlite:///x.db\npoll_interval = 5\n[stream:a]\nurl = ws://a\n"))
+    assert [problem.split(":")[0] for problem in found] == ["1", "1", "3"]
 
 
 def test_a_section_that_stands_in_two_files_is_named_in_both(write: Callable[..., str], tmp_path: Path) -> None:

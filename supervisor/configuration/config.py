@@ -11,7 +11,6 @@ Not promised: that a file or variable is still there at the next connect, or tha
 from __future__ import annotations
 
 import dataclasses
-import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,22 +21,19 @@ from supervisor.configuration import relations
 from supervisor.configuration.capacity import capacity_of, memory_bytes
 from supervisor.configuration.digest import digest_of
 from supervisor.configuration.exposed import exposed
-from supervisor.configuration.folders import in_the_way, sink_in_the_way
+from supervisor.configuration.folders import in_the_way
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section, Unreadable, read
-from supervisor.configuration.keys import STREAM, SUPERVISOR, keys_of, meant
+from supervisor.configuration.keys import SUPERVISOR, keys_of
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Settings, Stream
-from supervisor.configuration.subscriptions import json_problem
-from supervisor.configuration.values import NAME, SHARDS_MAX, header_problem, nearest
+from supervisor.configuration.streams import streams_of
+from supervisor.configuration.values import nearest
 from supervisor.hidden import hidden_by
 from supervisor.stores.location import parse as parse_store
-from workers.spec import StreamSpec
-from workers.template import parse as parse_template
 
 PROBLEMS_SHOWN_MAX = 50
 OVERRIDE = "TENURED_"
 SOURCES = ("env", "file", "credential")  # of placeholders, beside plain names
-_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 
 class ConfigError(Exception):
@@ -84,11 +80,7 @@ def examine(source: str, environ: Mapping[str, str], needed: Collection[str] = S
     if reading.problems:
         raise _error(reading)
     settings = _settings(reading.document, main, streams)
-    warnings = (
-        *_shown(exposed(reading.document)),
-        *_shown(reading.warnings),
-        *_missing_folders(main["state_dir"], streams),
-    )
+    warnings = (*_shown(exposed(reading.document)), *_shown(reading.warnings))
     return Loaded(dataclasses.replace(settings, digest=digest_of(settings)), warnings)
 
 
@@ -114,7 +106,7 @@ def _surveyed(
     section = _overridden(reading)
     main = values_of(reading, SUPERVISOR, section, {})
     _check_supervisor(reading, section, main)
-    return reading, main, _streams(reading, main)
+    return reading, main, streams_of(reading, main)
 
 
 def _error(reading: Reading) -> ConfigError:
@@ -126,11 +118,6 @@ def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:
     ordered = [str(problem) for problem in sorted(set(problems))]
     more = len(ordered) - PROBLEMS_SHOWN_MAX
     return (*ordered[:PROBLEMS_SHOWN_MAX], f"and {more} more") if more > 0 else tuple(ordered)
-
-
-def _place(section: Section, names: Iterable[str]) -> Place:
-    """Where the first of these keys stands; the section if all are defaults."""
-    return next((section.entries[name].place for name in names if name in section.entries), section.place)
 
 
 # --- [supervisor] -----------------------------------------------------------------------------------------
@@ -165,25 +152,25 @@ def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) 
         try:
             main["store"] = parse_store(main["store"], reading.base).url
         except ValueError as error:
-            reading.complain(_place(section, ["store"]), str(error))
+            reading.complain(section.place_of(["store"]), str(error))
     _check_durations(reading, section, main)
     for name in ("state_dir", "run_dir"):
         obstacle = in_the_way(main[name]) if main[name] is not None else ""
         if obstacle:
-            reading.complain(_place(section, [name]), f"{name}: {obstacle}, expected a folder or nothing")
+            reading.complain(section.place_of([name]), f"{name}: {obstacle}, expected a folder or nothing")
     if main["http_hosts"] and main["http"] is None:
-        reading.warn(_place(section, ["http_hosts"]), "http_hosts means nothing while http is off")
+        reading.warn(section.place_of(["http_hosts"]), "http_hosts means nothing while http is off")
     if main["run_dir"] is not None:
         try:
             socket_path(main["run_dir"])
         except ValueError as error:
-            reading.complain(_place(section, ["run_dir"]), f"run_dir: {error}")
+            reading.complain(section.place_of(["run_dir"]), f"run_dir: {error}")
     for folder in main["python_path"] or ():
         if not folder.is_dir():
-            reading.complain(_place(section, ["python_path"]), f"python_path: there is no folder {folder}")
+            reading.complain(section.place_of(["python_path"]), f"python_path: there is no folder {folder}")
     hiding = hidden_by(main["python_path"] or ())
     if hiding:
-        reading.complain(_place(section, ["python_path"]), f"{hiding} hides a package of tenured; rename or remove it")
+        reading.complain(section.place_of(["python_path"]), f"{hiding} hides a package of tenured; rename or remove it")
 
 
 def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -> None:
@@ -197,110 +184,7 @@ def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -
             main[name] = derive(main[origin])
     ms = {name: main[name] for name in ("lease_duration", *derived, "poll_interval")}
     for broken in relations.broken_in_supervisor(ms, derived.keys() - section.entries.keys()):
-        reading.complain(_place(section, broken.keys), broken.sentence)
-
-
-# --- [stream:NAME] ----------------------------------------------------------------------------------------
-
-
-def _streams(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
-    found: list[Stream] = []
-    for section in reading.document.sections.values():
-        kind, colon, name = section.name.partition(":")
-        if section.name == SUPERVISOR:
-            continue
-        if kind != STREAM or not colon:
-            near = nearest(kind, (SUPERVISOR, STREAM))
-            right = {SUPERVISOR: "[supervisor]", STREAM: f"[stream:{name or 'NAME'}]", "": ""}[near]
-            hint = f"did you mean {right}?" if right else "expected [supervisor] or [stream:NAME]"
-            reading.complain(section.place, f"unknown section [{section.name}], {hint}")
-        elif not NAME.fullmatch(name):
-            sentence = f"[{section.name}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
-            reading.complain(section.place, sentence)
-        else:
-            stream = _stream(reading, section, name, main)
-            if stream:
-                found.append(stream)
-    total = sum(len(stream.shards) for stream in found)
-    if total > SHARDS_MAX:
-        reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
-    if not any(name.startswith(STREAM) for name in reading.document.sections):
-        sentence = "there is no stream, expected a section such as [stream:trades] with a url"
-        reading.complain(Place(reading.document.source, 1), sentence)
-    return tuple(found)
-
-
-def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> Stream | None:
-    """None only after a complaint."""
-    before = len(reading.problems)
-    variables = {"fleet": main["fleet"] or "", "stream": name, "host": socket.gethostname()}
-    values = values_of(reading, STREAM, section, variables)
-    _check_headers(reading, section, list(values["header."]))
-    _check_files(reading, section, values)
-    _check_messages(reading, section, values, variables)
-    if "url" not in section.entries and "handler" not in section.entries:
-        near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
-        if not near:
-            reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
-    for broken in relations.broken_in_stream(values):
-        reading.complain(_place(section, broken.keys), broken.sentence)
-    return None if len(reading.problems) > before else _stream_from(name, values, main["outage_policy"])
-
-
-def _check_headers(reading: Reading, section: Section, headers: list[str]) -> None:
-    for number, header in enumerate(headers):
-        place = section.entries[f"header.{header}"].place
-        sentence = header_problem(header)
-        if sentence:
-            reading.complain(place, sentence)
-        if header.lower() in (earlier.lower() for earlier in headers[:number]):
-            reading.complain(place, f"header.{header} is there twice, upper and lower case are the same; remove one")
-
-
-def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
-    handler = values["handler"] or ""
-    file = Path(handler.rpartition(":")[0])
-    if file.suffix == ".py" and not file.is_file():
-        reading.complain(_place(section, ["handler"]), f"handler: there is no file {file}")
-    if values["tls_ca"] is not None and not values["tls_ca"].is_file():
-        reading.complain(_place(section, ["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
-    sink = values["sink"] or ""
-    obstacle = sink_in_the_way(sink.removeprefix("jsonl:")) if sink.startswith("jsonl:") else ""
-    if obstacle:
-        reading.complain(_place(section, ["sink"]), f"sink: {obstacle}, events could not be written")
-
-
-def _check_messages(
-    reading: Reading, section: Section, values: Mapping[str, Any], variables: Mapping[str, str]
-) -> None:
-    name = variables["stream"]
-    shards = [
-        {**variables, "shard": f"{name}/{index}" if index else name, "index": index}
-        for index in values["shards"] or ("",)
-    ]
-    for text in values["subscribe"] or ():
-        problem = json_problem(parse_template(text), shards, reading.environ, reading.base, reading.credentials)
-        if problem:
-            reading.warn(_place(section, ["subscribe"]), f"subscribe {problem}")
-
-
-def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
-    indices = values["shards"] or ("",)
-    templates = [*values["url"], *values["subscribe"], *values["header."].values()]
-    asked = [variable for text in templates for variable in parse_template(text).names("env")]
-    spec: dict[str, Any] = {"headers": tuple(values["header."].items())}
-    for key, value in values.items():
-        field = key if key in _SPEC_FIELDS else f"{key}_ms"
-        if field in _SPEC_FIELDS and value is not None:
-            spec[field] = str(value) if isinstance(value, Path) else value
-    return Stream(
-        name=name,
-        shards=tuple(f"{name}/{index}" if index else name for index in indices),
-        indices=indices,
-        outage_policy=values["outage_policy"] or outage_policy,
-        environment=tuple(dict.fromkeys([*(values["environment"] or ()), *asked])),
-        spec=StreamSpec(stream=name, **spec),
-    )
+        reading.complain(section.place_of(broken.keys), broken.sentence)
 
 
 # --- all of it --------------------------------------------------------------------------------------------
@@ -324,13 +208,3 @@ def _settings(document: Document, main: Mapping[str, Any], streams: tuple[Stream
         **{f"{name}_ms": main[name] for name in durations},
         **{name: main[name] for name in as_written},
     )
-
-
-def _missing_folders(state_dir: Path, streams: tuple[Stream, ...]) -> list[str]:
-    """A warning for each sink that could not be opened now; on the host that runs it the folder may be there."""
-    files = [
-        Path(stream.spec.sink.removeprefix("jsonl:")) for stream in streams if stream.spec.sink.startswith("jsonl:")
-    ]
-    folders = dict.fromkeys(file.parent for file in files if not file.is_dir())
-    absent = [folder for folder in folders if not folder.is_dir() and folder != state_dir]
-    return [f"sink: there is no folder {folder}, events cannot be written to it" for folder in absent]

@@ -18,9 +18,18 @@ def in_the_way(folder: Path) -> str:
 
 
 def sink_in_the_way(path: str) -> str:
-    """The same for the file of a `jsonl:` sink, which may also be named by its folder."""
-    if path.endswith("/") or os.path.isdir(path):
-        return in_the_way(Path(path))
-    if os.path.exists(path) and not os.path.isfile(path):
+    """The same for the file of a `jsonl:` sink."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         return f"{path} is no regular file"
-    return in_the_way(Path(path).parent)
+    return in_the_way(_folder_of_sink(path))
+
+
+def absent_folder(path: str) -> Path | None:
+    """The folder that the file of a `jsonl:` sink wants and that is not there."""
+    folder = _folder_of_sink(path)
+    return None if folder.is_dir() else folder
+
+
+def _folder_of_sink(path: str) -> Path:
+    """A sink may also be named by its folder."""
+    return Path(path) if path.endswith("/") or os.path.isdir(path) else Path(path).parent

@@ -16,7 +16,7 @@ import glob
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -68,6 +68,10 @@ class Section:
     name: str
     place: Place
     entries: Mapping[str, Entry]
+
+    def place_of(self, keys: Iterable[str]) -> Place:
+        """Where the first of these keys stands; that of the section if all are defaults."""
+        return next((self.entries[key].place for key in keys if key in self.entries), self.place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,149 @@
+"""The `[stream:NAME]` sections: which there are, what they say, and every mistake in them.
+
+What holds for a stream that comes out: its values are parsed and fit together, its handler and its certificates are
+there. What stands in a section with a wrong name is looked at as well, so that its mistakes are told in the same run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from supervisor.configuration import relations
+from supervisor.configuration.folders import absent_folder, sink_in_the_way
+from supervisor.configuration.ini import Place, Section
+from supervisor.configuration.keys import STREAM, SUPERVISOR, meant
+from supervisor.configuration.reading import Reading, values_of
+from supervisor.configuration.settings import Stream
+from supervisor.configuration.subscriptions import json_problem
+from supervisor.configuration.values import NAME, SHARDS_MAX, header_problem, nearest
+from workers.spec import StreamSpec
+from workers.template import parse as parse_template
+
+_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
+
+
+def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
+    found: list[Stream] = []
+    for section in reading.document.sections.values():
+        if section.name == SUPERVISOR:
+            continue
+        kind, name, problem = _meant(section.name)
+        if problem:
+            reading.complain(section.place, problem)
+            if kind == STREAM:
+                _values(reading, section, name, main)
+            elif kind == SUPERVISOR:
+                values_of(reading, SUPERVISOR, section, {})
+        elif stream := _stream(reading, section, name, main):
+            found.append(stream)
+    total = sum(len(stream.shards) for stream in found)
+    if total > SHARDS_MAX:
+        reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
+    if not any(name.startswith(STREAM) for name in reading.document.sections):
+        sentence = "there is no stream, expected a section such as [stream:trades] with a url"
+        reading.complain(Place(reading.document.source, 1), sentence)
+    return tuple(found)
+
+
+def _meant(section: str) -> tuple[str, str, str]:
+    """The kind of section that is meant, or an empty text; the name in it; and what is wrong, if anything is."""
+    kind, colon, name = section.partition(":")
+    if kind != STREAM or not colon:
+        near = nearest(kind, (SUPERVISOR, STREAM))
+        right = {SUPERVISOR: "[supervisor]", STREAM: f"[stream:{name or 'NAME'}]", "": ""}[near]
+        hint = f"did you mean {right}?" if right else "expected [supervisor] or [stream:NAME]"
+        return near, name, f"unknown section [{section}], {hint}"
+    if not NAME.fullmatch(name):
+        return STREAM, name, f"[{section}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
+    return STREAM, name, ""
+
+
+def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> Stream | None:
+    """None only after a complaint."""
+    before = len(reading.problems)
+    values = _values(reading, section, name, main)
+    if "url" not in section.entries and "handler" not in section.entries:
+        near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
+        if not near:
+            reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
+    return None if len(reading.problems) > before else _stream_from(name, values, main["outage_policy"])
+
+
+def _values(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> dict[str, Any]:
+    """With a complaint about each that is wrong."""
+    variables = {"fleet": main["fleet"] or "", "stream": name, "host": socket.gethostname()}
+    values = values_of(reading, STREAM, section, variables)
+    _check_headers(reading, section, list(values["header."]))
+    _check_files(reading, section, values)
+    _check_sink(reading, section, values["sink"] or "", main["state_dir"])
+    _check_messages(reading, section, values, variables)
+    for broken in relations.broken_in_stream(values):
+        reading.complain(section.place_of(broken.keys), broken.sentence)
+    return values
+
+
+def _check_headers(reading: Reading, section: Section, headers: list[str]) -> None:
+    for number, header in enumerate(headers):
+        place = section.entries[f"header.{header}"].place
+        sentence = header_problem(header)
+        if sentence:
+            reading.complain(place, sentence)
+        if header.lower() in (earlier.lower() for earlier in headers[:number]):
+            reading.complain(place, f"header.{header} is there twice, upper and lower case are the same; remove one")
+
+
+def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
+    handler = values["handler"] or ""
+    file = Path(handler.rpartition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        reading.complain(section.place_of(["handler"]), f"handler: there is no file {file}")
+    if values["tls_ca"] is not None and not values["tls_ca"].is_file():
+        reading.complain(section.place_of(["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
+
+
+def _check_sink(reading: Reading, section: Section, sink: str, state_dir: Path | None) -> None:
+    kind, _, path = sink.partition(":")
+    if kind != "jsonl":
+        return
+    place, obstacle, absent = section.place_of(["sink"]), sink_in_the_way(path), absent_folder(path)
+    if obstacle:
+        reading.complain(place, f"sink: {obstacle}, events could not be written")
+    elif absent and absent != state_dir:  # which is made at the start; others may be there on the host that runs it
+        reading.warn(place, f"sink: there is no folder {absent}, events cannot be written to it")
+
+
+def _check_messages(
+    reading: Reading, section: Section, values: Mapping[str, Any], variables: Mapping[str, str]
+) -> None:
+    name = variables["stream"]
+    shards = [
+        {**variables, "shard": f"{name}/{index}" if index else name, "index": index}
+        for index in values["shards"] or ("",)
+    ]
+    for text in values["subscribe"] or ():
+        problem = json_problem(parse_template(text), shards, reading.environ, reading.base, reading.credentials)
+        if problem:
+            reading.warn(section.place_of(["subscribe"]), f"subscribe {problem}")
+
+
+def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
+    indices = values["shards"] or ("",)
+    templates = [*values["url"], *values["subscribe"], *values["header."].values()]
+    asked = [variable for text in templates for variable in parse_template(text).names("env")]
+    spec: dict[str, Any] = {"headers": tuple(values["header."].items())}
+    for key, value in values.items():
+        field = key if key in _SPEC_FIELDS else f"{key}_ms"
+        if field in _SPEC_FIELDS and value is not None:
+            spec[field] = str(value) if isinstance(value, Path) else value
+    return Stream(
+        name=name,
+        shards=tuple(f"{name}/{index}" if index else name for index in indices),
+        indices=indices,
+        outage_policy=values["outage_policy"] or outage_policy,
+        environment=tuple(dict.fromkeys([*(values["environment"] or ()), *asked])),
+        spec=StreamSpec(stream=name, **spec),
+    )
