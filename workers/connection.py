@@ -151,7 +151,7 @@ class Connection:
         self._attempt = None
         if attempt.target is not None:
             self._url = shown(attempt.target.url)
-            self._host = self._url.partition("://")[2].partition("/")[0]
+            self._host = self._url.partition("://")[2]
         if isinstance(attempt.outcome, Opened):
             self._open(attempt.outcome, now_ns)
         elif attempt.outcome is not None:

@@ -35,7 +35,7 @@ from workers.outgoing import Outgoing
 from workers.session import Refusal
 from workers.spec import Scope, Task, read_environment, read_scope, read_task
 from workers.talk import Talk, printed
-from workers.target import Target, Targets, Templates, parts
+from workers.target import Target, Targets, Templates, parts, shown
 from workers.upgrade import Refused
 
 CONNECTED, FAILED, BAD_CONFIGURATION = 0, 1, 78
@@ -128,8 +128,7 @@ class Glimpse:
         else:
             url, given = self._handler.target(self._link)
             headers = dict(given)
-        found = parts(url)
-        self._say("target", f"{found['scheme']}://{found['place']}" if found else "no WebSocket url")
+        self._say("target", shown(url) if parts(url) else "no WebSocket url")
         return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))
 
     def _dialed(self, target: Target) -> Opened:

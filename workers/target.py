@@ -86,6 +86,6 @@ def parts(url: str) -> re.Match[str] | None:
 
 
 def shown(url: str) -> str:
-    """A url for logs: without user, password, query and fragment, where tokens live."""
+    """A url for logs: scheme, host and port. User, password, path, query and fragment are where tokens live."""
     found = parts(url)
-    return f"{found['scheme']}://{found['place']}{found['path'] or ''}" if found else "?"
+    return f"{found['scheme']}://{found['place']}" if found else "?"

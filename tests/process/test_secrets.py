@@ -31,13 +31,21 @@ IN_HEADER = "header-secret-9a2e"
 IN_MESSAGE = "message-secret-77d0"
 OF_THE_STORE = "store-secret-c35b"
 NEEDED_BY_NONE = "unrelated-secret-1e88"
+IN_PATH = "path-secret-8d3f"
+IN_PATH_FROM_A_FILE = "path-file-secret-60b9"
+IN_TARGET = "target-secret-b7c4"
 IN_USER_INFO = "password-secret-5b3d"
 OF_A_CREDENTIAL = "credential-secret-2c6f"
-SECRETS = (IN_URL, IN_HEADER, IN_MESSAGE, OF_THE_STORE, NEEDED_BY_NONE, IN_USER_INFO, OF_A_CREDENTIAL)
+SECRETS = (
+    *(IN_URL, IN_HEADER, IN_MESSAGE, OF_THE_STORE, NEEDED_BY_NONE, IN_USER_INFO, OF_A_CREDENTIAL),
+    *(IN_PATH, IN_PATH_FROM_A_FILE, IN_TARGET),
+)
 VARIABLES = {
     "URL_TOKEN": IN_URL,
     "PASSWORD": IN_USER_INFO,
+    "PATH_TOKEN": IN_PATH,
     "AWS_SECRET_ACCESS_KEY": OF_THE_STORE,
+    "TARGET_TOKEN": IN_TARGET,
     "OTHER_TOKEN": NEEDED_BY_NONE,
 }
 HANDLER = """
@@ -50,6 +58,10 @@ class Failing(Handler):
 
     def message(self, connection, message):
         raise RuntimeError("this handler fails with " + repr(sorted(os.environ)))
+
+class Aiming(Handler):
+    def target(self, connection):
+        return os.environ["FEED"] + "/aiming/" + os.environ["TARGET_TOKEN"], {}
 """
 
 
@@ -67,6 +79,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "message").write_text(IN_MESSAGE + "\n")
     (folder / "header").write_text(IN_HEADER + "\n")
+    (folder / "path").write_text(IN_PATH_FROM_A_FILE + "\n")
     (folder / "failing.py").write_text(HANDLER)
     credentials = folder / "credentials"
     credentials.mkdir()
@@ -88,11 +101,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             *secret,
             *["[stream:refused]", f"url = {refused}", "reconnect_min = 100ms", *secret],
             *["[stream:failing]", f"url = {url}", f"handler = {folder}/failing.py:Failing", *secret],
+            *["[stream:path]", "sink = discard"],
+            f"url = ws://127.0.0.1:{feed.port}/path/${{env:PATH_TOKEN}}/${{file:{folder}/path}}/x",
+            *["[stream:aiming]", f"handler = {folder}/failing.py:Aiming", "environment = FEED, TARGET_TOKEN"],
+            "sink = discard",
         ]
+        environment["FEED"] = f"ws://127.0.0.1:{feed.port}"
         store = f"sqlite:///{folder}/leases.db"
         more = ["log_level = debug", f"http = 127.0.0.1:{port}"]
         with Host(folder / "a", store, url, shards=2, supervisor=more, stream=stream, environment=environment) as host:
-            wait_streaming(feed, [*host.shards, "failing"], timeout_s=20)
+            hidden = [f"path/{IN_PATH}/{IN_PATH_FROM_A_FILE}/x", f"aiming/{IN_TARGET}"]
+            wait_streaming(feed, [*host.shards, "failing", *hidden], timeout_s=20)
             until(lambda: len(host.log("connection.closed", shard="refused")) >= 2, 10, 0.05)
             until(lambda: "this handler fails" in text(host.folder / "log"), 10, 0.05)
             yield Site(host, feed, store, port, environment)
@@ -122,7 +141,7 @@ def test_no_log_line_event_or_database_shows_one(site: Site) -> None:
 
 def test_no_command_line_or_title_shows_one(site: Site) -> None:
     shown = {process.pid: " ".join(process.cmdline()) + process.name() for process in processes(site)}
-    assert len(shown) == 1 + 1 + 4  # the supervisor, its fork server, four children
+    assert len(shown) == 1 + 1 + 6  # the supervisor, its fork server, six children
     assert [line for line in shown.values() if any(name in line for name in SECRETS)] == []
 
 
