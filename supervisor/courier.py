@@ -69,12 +69,12 @@ class Courier:
         one that is older says that the loop, or the lane, stands still."""
         return min(self._renewing.values(), default=None)
 
-    def renew(self, writes: Sequence[Renew]) -> None:
+    def renew(self, writes: Sequence[Renew], timeout_s: float) -> None:
         size = self._store.batch
         for start in range(0, len(writes), size):
-            self._renew_call(writes[start : start + size])
+            self._renew_call(writes[start : start + size], timeout_s)
 
-    def _renew_call(self, writes: Sequence[Renew]) -> None:
+    def _renew_call(self, writes: Sequence[Renew], timeout_s: float) -> None:
         number = self._renewals_sent = self._renewals_sent + 1
 
         def done(result: Any, at_ns: int) -> None:
@@ -86,7 +86,6 @@ class Courier:
                 self._deliver(Answered(write, outcome), at_ns)
 
         self._renewing[number] = boottime_ns()
-        timeout_s = self.attempt_s
         key = writes[0].shard if len(writes) == 1 else BATCH
         self._renewals.submit(key, lambda: self._store.renew(writes, timeout_s), timeout_s, done)
 

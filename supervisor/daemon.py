@@ -74,6 +74,8 @@ class Daemon:
         self._state: State = begin(self._rules(), me, now.boot_ns, frozenset(dead))
         self._events: deque[tuple[model.Event, int]] = deque()
         self._stepping = False
+        self._begun = False
+        self._drained = False  # by request, and no signal has come since
         self._timer: asyncio.TimerHandle | None = None
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}
         self._outdated: frozenset[str] = frozenset()  # shards whose children are to be replaced, and are not yet
@@ -94,8 +96,8 @@ class Daemon:
         signals = Signals(
             self._loop,
             {
-                signal.SIGTERM: self._stop,
-                signal.SIGINT: self._stop,
+                signal.SIGTERM: self._obey,
+                signal.SIGINT: self._obey,
                 signal.SIGHUP: self._reloader.request,
                 signal.SIGCHLD: self._children.reap,
             },
@@ -132,7 +134,6 @@ class Daemon:
         for warning in warnings:
             self._journal.write("warning", "config.warning", reason=warning)
         self._prepare()
-        self._notifier.watch(self.settings.lease_duration_ms / 1000)
         self._notifier.ready(self.describe())
         self._watch()
         return await self._exit
@@ -205,8 +206,8 @@ class Daemon:
                 self._kills.setdefault((shard, epoch), (reason, at_ns))
             case model.Extend(shard, epoch, deadline_ns):
                 self._children.extend(shard, epoch, deadline_ns)
-            case model.Renewals(writes):
-                self._courier.renew(writes)
+            case model.Renewals(writes, within_ns):
+                self._courier.renew(writes, within_ns / 1e9)
             case model.Apply(write):
                 self._courier.apply(write)
             case model.Read(shard):
@@ -232,6 +233,8 @@ class Daemon:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if not self._begun:
+            return
         wait_s = max(0, leaseset.due_ns(self._state) - boottime_ns()) / 1e9
         self._timer = self._loop.call_later(wait_s, self._tick)
 
@@ -245,7 +248,8 @@ class Daemon:
     def _hear(self, event: children.ChildEvent) -> None:
         match event:
             case children.Ready():
-                self._tick()  # the first of them begins it all: who cannot run a child yet must not claim a shard
+                self._begun = True  # by the first of them: who cannot run a child yet must not claim a shard
+                self._tick()
             case children.Started(shard, epoch, pid):
                 self._journal.write("info", "child.started", shard=shard, epoch=epoch, pid=pid)
             case children.StartFailed(shard, epoch, reason):
@@ -278,7 +282,6 @@ class Daemon:
         self._children.start_budget_s = settings.start_timeout_ms / 1000
         self._prepare()
         self._outdated |= rules.outdated(old, settings) | self._children.crowding()
-        self._notifier.watch(settings.lease_duration_ms / 1000)
         self._feed(model.Reconfigured(self._rules()), boottime_ns())
         self._replace()
 
@@ -292,6 +295,10 @@ class Daemon:
         """Go on as before, and let the fleet know."""
         self._feed(model.ReloadRejected(reason), boottime_ns())
 
+    @property
+    def stopping(self) -> bool:
+        return self._state.drain is not None
+
     def describe(self) -> str:
         return health.line(self._state)
 
@@ -301,10 +308,12 @@ class Daemon:
     # --- the watchdog -------------------------------------------------------------------------------------
 
     def _watch(self, due_s: float = 0.0) -> None:
-        """Tell systemd again and again that we are alive, unless the renewals stand still."""
+        """Tell systemd again and again that we are alive, unless the renewals stand still. The timeout follows the
+        leases, not the configuration: after a reload they keep their durations until they are claimed again."""
         now_ns, now_s = boottime_ns(), self._loop.time()
         if due_s:
             self._metrics.loop_lag(now_s - due_s)
+        self._notifier.watch(self._state.shortest_ns / 1e9)
         if health.progresses(self._state, self._courier.oldest_renewal_ns, now_ns):
             self._notifier.alive()
         self._notifier.status(self.describe(), now_ns)
@@ -312,6 +321,12 @@ class Daemon:
         self._loop.call_at(next_s, self._watch, next_s)
 
     # --- ends ---------------------------------------------------------------------------------------------
+
+    def _obey(self) -> None:
+        """A signal to stop: the second one hurries. After `tenured drain` the first one says the same again."""
+        repeated, self._drained = self._drained, False
+        if not repeated:
+            self._stop()
 
     def _stop(self) -> None:
         self._notifier.stopping(self.settings.stop_timeout_ms / 1000)
@@ -337,5 +352,6 @@ class Daemon:
     def _drain(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         """As the first SIGTERM; asking again does not hurry it."""
         if self._state.drain is None:
+            self._drained = True
             self._stop()
         return {**self._health(), "pid": os.getpid()}

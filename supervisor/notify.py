@@ -78,9 +78,9 @@ class Notifier:
             self._status, self._status_ns = line, now_ns
 
     def watch(self, lease_duration_s: float) -> None:
-        """Set the timeout that this lease duration asks for, if systemd watches us at all."""
-        if self.watchdog_every_s is not None:
-            timeout_s = watchdog_s(lease_duration_s)
+        """Set the timeout that this lease duration asks for, if systemd watches us at all, and it is another one."""
+        timeout_s = watchdog_s(lease_duration_s)
+        if self.watchdog_every_s not in (None, timeout_s / PINGS_PER_TIMEOUT):
             self.watchdog_every_s = timeout_s / PINGS_PER_TIMEOUT
             self._change(f"WATCHDOG_USEC={timeout_s * 1e6:.0f}")
 

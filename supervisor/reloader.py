@@ -25,6 +25,9 @@ class Reloaded(Protocol):
 
     settings: Settings
 
+    @property
+    def stopping(self) -> bool: ...
+
     def reconfigure(self, settings: Settings) -> None: ...
 
     def reject(self, reason: str) -> None: ...
@@ -42,7 +45,9 @@ class Reloader:
         self._again = False
 
     def request(self) -> None:
-        """On the loop."""
+        """On the loop. Nothing comes after the last word to systemd, that we stop."""
+        if self._owner.stopping:
+            return
         self._again = True
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -82,12 +87,15 @@ class Reloader:
 
     def _take(self, loaded: Loaded) -> None:
         old = self._owner.settings
-        for name in restart_needed(old, loaded.settings):
+        waiting = restart_needed(old, loaded.settings)
+        for name in waiting:
             self._journal.write(
                 "warning", "config.warning", reason=f"{name} changed, which needs a restart; it stays as it was"
             )
         for warning in loaded.warnings:
             self._journal.write("warning", "config.warning", reason=warning)
         new = with_what_stays(old, loaded.settings)
-        self._journal.write("info", "config.reloaded", reason="unchanged" if new == old else "changed")
+        reason = "unchanged" if new == old else "changed"
+        rest = f", but for what waits for a restart: {', '.join(waiting)}" if waiting else ""
+        self._journal.write("info", "config.reloaded", reason=reason + rest)
         self._owner.reconfigure(new)

@@ -156,8 +156,8 @@ def test_an_exception_of_any_type_is_an_unknown_outcome_whose_text_is_not_quoted
 
     courier, _ = desk.courier(act, lanes=1)
     for _ in errors:
-        desk.call(courier.renew, renewals(1))
-    desk.call(courier.renew, renewals(1))
+        desk.call(courier.renew, renewals(1), courier.attempt_s)
+    desk.call(courier.renew, renewals(1), courier.attempt_s)
     events = desk.wait(len(errors) + 1)
     causes = [event.outcome for event in events if isinstance(event, Answered)]
     assert causes[-1] == Applied()
@@ -171,7 +171,7 @@ def test_an_exception_of_any_type_is_an_unknown_outcome_whose_text_is_not_quoted
 @pytest.mark.parametrize("answer", [None, [], [Applied()], "<html>", [Applied()] * 4])
 def test_a_count_of_answers_other_than_that_of_the_writes_makes_all_unknown(desk: Desk, answer: object) -> None:
     courier, _ = desk.courier(returns(answer))
-    desk.call(courier.renew, renewals(3))
+    desk.call(courier.renew, renewals(3), courier.attempt_s)
     events = desk.wait(3)
     assert all(isinstance(event, Answered) and isinstance(event.outcome, Unknown) for event in events)
 
@@ -179,7 +179,7 @@ def test_a_count_of_answers_other_than_that_of_the_writes_makes_all_unknown(desk
 def test_renewals_travel_in_calls_of_the_stores_size_and_each_gets_its_own_outcome(desk: Desk) -> None:
     outcomes: list[Outcome] = [Applied(), Unknown("one"), Applied()]
     courier, store = desk.courier(lambda _, writes: outcomes[: len(writes)])
-    desk.call(courier.renew, renewals(7))
+    desk.call(courier.renew, renewals(7), courier.attempt_s)
     events = desk.wait(7)
     assert sorted(len(writes) for _, writes in store.calls) == [1, 3, 3]  # type: ignore[arg-type]
     by_shard = {event.write.shard: event.outcome for event in events if isinstance(event, Answered)}  # type: ignore[union-attr]
@@ -188,7 +188,7 @@ def test_renewals_travel_in_calls_of_the_stores_size_and_each_gets_its_own_outco
 
 def test_the_refusals_of_a_batch_are_delivered_before_its_other_answers(desk: Desk) -> None:
     courier, _ = desk.courier(returns([Applied(), Unknown("one"), Refused(None)]))
-    desk.call(courier.renew, renewals(3))
+    desk.call(courier.renew, renewals(3), courier.attempt_s)
     shards = [event.write.shard for event in desk.wait(3) if isinstance(event, Answered)]  # type: ignore[union-attr]
     assert shards == ["s/2", "s/0", "s/1"]
 
@@ -202,7 +202,7 @@ def test_renewals_go_out_while_every_other_call_is_stuck(desk: Desk) -> None:
     courier, _ = desk.courier(act, attempt_s=5)
     for number in range(6):
         desk.call(courier.read, f"s/{number}", number)
-    desk.call(courier.renew, renewals(1))
+    desk.call(courier.renew, renewals(1), courier.attempt_s)
     assert desk.wait(1) == [Answered(renewals(1)[0], Applied())]
     release.set()
 

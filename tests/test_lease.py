@@ -410,7 +410,9 @@ def test_the_tries_of_a_renewal_are_further_and_further_apart_until_one_is_appli
         assert isinstance(known.phase, Held)
         assert known.phase.retry_ns is not None
         waits_s.append((known.phase.retry_ns - now.ns) / SECOND)
-    limits_s = [RULES.renew_every_ns / SECOND / 8 * 2 ** min(number, 2) for number in range(6)]
+    # Half an attempt is the most: an outage that leaves room for one more attempt must not fence anybody.
+    most_s = RULES.attempt_ns / 2 / SECOND
+    limits_s = [min(most_s, RULES.renew_every_ns / SECOND / 8 * 2 ** min(number, 2)) for number in range(6)]
     assert all(limit / 2 <= wait <= limit * 1.5 for wait, limit in zip(waits_s, limits_s, strict=True))
     known = replace(known, phase=replace(known.phase, pending=""))
     known, write = lease.renewal(known, turn(6), report(6))
@@ -418,3 +420,29 @@ def test_the_tries_of_a_renewal_are_further_and_further_apart_until_one_is_appli
     known = lease.answer_renewal(known, turn(6), write, Applied())
     assert isinstance(known.phase, Held)
     assert known.phase.tries == 0
+
+
+def test_a_renewal_sent_into_a_silence_is_sent_anew_when_the_store_answers_again() -> None:
+    """Its own answer may never come, and the wait for that would outlast the lease."""
+    known, write = lease.renewal(held(), turn(4), report(4))
+    assert write is not None
+    assert phase(lease.renewal(known, turn(4.1), report(4.1))[0]).pending
+    known = lease.wake(known, turn(4.2))
+    assert phase(known).retry_ns == ns(4.2)
+    known, again = lease.renewal(known, turn(4.2), report(4.2))
+    assert again is not None
+    known = lease.answer_renewal(known, turn(4.3), write, Applied())  # the first one's comes after all
+    assert phase(known).tenure.applied.nonce == write.nonce
+
+
+def test_waking_a_lease_that_waits_for_nothing_changes_nothing() -> None:
+    assert lease.wake(held(), turn(4)) == held()
+
+
+def test_who_gives_a_shard_up_leaves_it_to_others_from_the_release_on() -> None:
+    """A stop may take longer than the time for which it is left to others."""
+    known = replace(lease.stop(held(deadline_ns=ns(100)), turn(1), "moved"), gave_up_ns=ns(1))
+    known = lease.exited(known, turn(8), Exited("s/0", 8))
+    assert known.gave_up_ns == ns(8)
+    paused = lease.exited(lease.stop(held(), turn(1), "paused"), turn(8), Exited("s/0", 8))
+    assert paused.gave_up_ns is None

@@ -124,9 +124,7 @@ def test_a_child_that_never_runs_again_holds_up_the_others_for_a_bounded_time() 
     assert only(effects, Stop).shard == "s/1"
 
 
-@pytest.mark.parametrize(
-    "phase", [Idle(), Wanted(ns(9), ns(9)), Vacant(tenure(), ns(9)), Releasing(tenure(), "x", ns(9))]
-)
+@pytest.mark.parametrize("phase", [Idle(), Wanted(ns(9), ns(9)), Releasing(tenure(), "x", ns(9))])
 def test_a_shard_without_a_child_needs_no_replacement(phase: Phase) -> None:
     state, effects = step(active(phase=phase), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
     assert none(effects, Stop)
@@ -232,6 +230,65 @@ def test_an_outage_under_a_new_policy_fences_what_was_claimed_under_the_old_one(
     state, _ = step(state, 3, Answered(only(effects, Renewals).writes[0], Unknown("timeout")))
     _, effects = step(state, 9, Ticked({"s/0": Report(8, ns(9), started=True)}))
     assert only(effects, Kill).reason == "fenced"
+
+
+def test_renewals_of_a_shorter_lease_take_their_share_of_its_time_and_not_of_a_longer_ones() -> None:
+    longer = rules(duration_ns=60 * SECOND, renew_every_ns=20 * SECOND, attempt_ns=10 * SECOND, margin_ns=6 * SECOND)
+    state, _ = step(active("s/0"), 1, Reconfigured(longer))
+    state, effects = step(replace(state, round_ns=ns(2)), 2, Ticked({"s/0": Report(8, ns(2), started=True)}))
+    renewals = only(effects, Renewals)
+    assert renewals.within_ns == 10 * SECOND // 3 // 2
+    state, _ = step(state, 2.5, Answered(renewals.writes[0], Unknown("timeout")))
+    retry_ns = state.shards["s/0"].phase.retry_ns
+    assert ns(2.5) < retry_ns <= ns(2.5) + 10 * SECOND // 3 // 8 * 3 // 2
+
+
+def test_hold_moves_a_deadline_when_it_is_near_for_its_own_duration() -> None:
+    state = active("s/0")
+    mine = replace(state.shards["s/0"].phase.tenure, policy="hold")
+    state = state.with_shard(replace(state.shards["s/0"], phase=replace(state.shards["s/0"].phase, tenure=mine)))
+    state, _ = step(state, 1, Reconfigured(rules(duration_ns=60 * SECOND, renew_every_ns=20 * SECOND)))
+    state, effects = step(replace(state, round_ns=ns(2)), 2, Ticked({"s/0": Report(8, ns(2), started=True)}))
+    state, _ = step(state, 2.5, Answered(only(effects, Renewals).writes[0], Unknown("timeout")))
+    assert leaseset.due_ns(state) > ns(2.5)
+    state, effects = step(replace(state, snapshot_ns=ns(99)), 7.2, Ticked({"s/0": Report(8, ns(7.2), started=True)}))
+    assert none(effects, Extend)
+    _, effects = step(state, 7.4, Ticked({"s/0": Report(8, ns(7.4), started=True)}))
+    assert only(effects, Extend).deadline_ns == ns(7.4) + 9 * SECOND
+
+
+def test_the_watchdog_hears_of_the_shortest_lease_in_force() -> None:
+    state, _ = step(active("s/0"), 1, Reconfigured(rules(duration_ns=60 * SECOND, renew_every_ns=20 * SECOND)))
+    assert state.shortest_ns == 10 * SECOND
+    state, _ = step(active("s/0"), 1, Reconfigured(rules(duration_ns=3 * SECOND, renew_every_ns=SECOND)))
+    assert state.shortest_ns == 3 * SECOND
+
+
+# --- what crashed before ----------------------------------------------------------------------------------
+
+
+def test_a_shard_whose_configuration_changed_starts_at_once_whatever_it_crashed_of() -> None:
+    state = active(phase=Vacant(tenure(), ns(60)))
+    crashed = replace(state.shards["s/0"], crashes=(ns(0), ns(1)), start_ns=ns(60), failed_ns=ns(1), gave_up_ns=ns(1))
+    state, _ = step(state.with_shard(crashed), 2, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
+    shard = state.shards["s/0"]
+    assert (shard.crashes, shard.start_ns, shard.failed_ns, shard.gave_up_ns) == ((), 0, None, None)
+    _, effects = step(state, 2, Ticked())
+    assert isinstance(only(effects, Apply).write, Claim)
+
+
+def test_a_shard_that_is_dropped_while_its_child_is_replaced_is_released_as_unconfigured() -> None:
+    state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
+    state, _ = step(state, 1.5, Reconfigured(rules("s/1")))
+    _, effects = step(state, 2, Exited("s/0", 8))
+    assert only(effects, Apply).write.history[-1].endswith(" unconfigured")
+
+
+def test_a_drain_ends_the_wait_for_a_replacement() -> None:
+    state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
+    state = replace(state, stage="draining", drain=Drain(ns(2), ns(2), stopping=True))
+    seconds = 2 + (RULES.stop_ns + RULES.start_ns) / SECOND
+    assert leaseset.due_ns(replace(state, round_ns=ns(99), snapshot_ns=ns(99), shards={})) > ns(seconds)
 
 
 # --- what the fleet is told -------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Sh
 def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     tenure = _tenure(turn, phase.claim, row, phase.sent_ns)
     turn.look |= phase.asked
-    shard = replace(shard, unsettled=(), abandoned=False)
+    shard = replace(shard, unsettled=(), abandoned=False, gave_up_ns=None)
     deadline_ns = tenure.deadline_ns
     if turn.draining or shard.rule is None or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))

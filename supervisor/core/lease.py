@@ -43,7 +43,7 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
     """The next renewal, unless one is under way or nobody can vouch for the child."""
     held = shard.phase
     assert isinstance(held, Held)
-    under_way = held.pending and turn.ns < held.pending_ns + 2 * turn.rules.attempt_ns
+    under_way = held.pending and turn.ns < held.pending_ns + 2 * held.tenure.attempt_ns(turn.rules)
     if under_way or not _vouched(held, report, turn) or turn.ns >= held.deadline_ns:
         return replace(shard, phase=replace(held, retry_ns=None)), None
     tenure = held.tenure
@@ -91,11 +91,26 @@ def answer_renewal(shard: Shard, turn: Turn, write: Renew, outcome: Outcome) -> 
             return lose(shard, turn, f"the row does not parse: {bad}") if bad else learn(shard, turn, row)
         case Unknown(cause):
             if isinstance(phase, Held) and current:
-                around_ns = turn.rules.renew_every_ns // 8 << min(phase.tries, RETRY_SHIFT_MAX)
-                retry_ns = turn.jitter(around_ns, f"retry {shard.name}")
+                retry_ns = turn.jitter(_pause_ns(phase, turn), f"retry {shard.name}")
                 held = replace(phase, retry_ns=retry_ns, cause=cause, tries=phase.tries + 1)
                 shard = replace(shard, phase=held)
             return shard
+
+
+def _pause_ns(held: Held, turn: Turn) -> int:
+    """Before the next try. Never so long that an outage which leaves room for one more attempt fences anybody."""
+    growing_ns = held.tenure.renew_every_ns(turn.rules) // 8 << min(held.tries, RETRY_SHIFT_MAX)
+    return min(growing_ns, held.tenure.attempt_ns(turn.rules) // 2)
+
+
+def wake(shard: Shard, turn: Turn) -> Shard:
+    """The store answers again after a silence. What was sent into that may bring no answer for long, and what fails
+    was due long ago: both are sent anew, now."""
+    held = shard.phase
+    assert isinstance(held, Held)
+    if not held.pending and held.retry_ns is None:
+        return shard
+    return replace(shard, phase=replace(held, pending="", retry_ns=turn.ns))
 
 
 def _advance(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
@@ -180,7 +195,7 @@ def is_in_doubt(held: Held) -> bool:
 
 def _pass_deadline(shard: Shard, turn: Turn, held: Held) -> tuple[Shard, Held]:
     """Fence at the deadline; or, under `hold` and only while the store is unreachable to us, move it in time."""
-    nearly_ns = held.deadline_ns - turn.rules.renew_every_ns // 2
+    nearly_ns = held.deadline_ns - held.tenure.renew_every_ns(turn.rules) // 2
     if held.tenure.policy == "hold" and is_in_doubt(held) and turn.ns >= nearly_ns:
         deadline_ns = turn.ns + held.tenure.duration_ns - held.tenure.margin_ns
         turn.out.append(Extend(shard.name, held.tenure.epoch, deadline_ns))
@@ -284,6 +299,8 @@ def release(shard: Shard, turn: Turn, tenure: Tenure, reason: str) -> Shard:
         at=turn.now.unix_ms,
     )
     turn.out.append(Apply(write))
+    if shard.gave_up_ns is not None:
+        shard = replace(shard, gave_up_ns=turn.ns)  # the stop may have taken longer than we leave it to others
     return replace(shard, phase=Releasing(tenure, reason, turn.ns + 2 * turn.rules.attempt_ns))
 
 

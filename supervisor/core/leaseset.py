@@ -99,7 +99,7 @@ def step(state: State, event: Event, now: Moment) -> tuple[State, Effects]:
         case Reconfigured():
             state = reload.reconfigure(state, turn, event)
         case Outdated():
-            state = reload.mark(state, event)
+            state = reload.mark(state, turn, event)
         case ReloadRejected(reason):
             state = replace(state, rejected=reason)
         case StopRequested():
@@ -139,6 +139,7 @@ def _tick_shards(state: State, turn: Turn, reports: Mapping[str, Report]) -> Sta
     shards = dict(state.shards)
     in_round = turn.ns >= state.round_ns
     together: list[Renew] = []
+    within_ns = turn.rules.attempt_ns
     for name, shard in state.shards.items():
         if isinstance(shard.phase, Idle):
             continue
@@ -150,16 +151,18 @@ def _tick_shards(state: State, turn: Turn, reports: Mapping[str, Report]) -> Sta
             retry = shard.phase.retry_ns is not None and turn.ns >= shard.phase.retry_ns
             if in_round or retry:
                 alone = shard.phase.tries % 2 == 1
+                attempt_ns = shard.phase.tenure.attempt_ns(turn.rules)
                 shard, write = lease.renewal(shard, turn, report)
                 if write and alone:
                     # After a call that failed as a whole each row goes alone: one bad row must not fence the others.
                     # But every other time only, since in an outage a call for each row is many.
-                    turn.out.append(Renewals((write,)))
+                    turn.out.append(Renewals((write,), attempt_ns))
                 elif write:
                     together.append(write)
+                    within_ns = min(within_ns, attempt_ns)
         shards[name] = shard
     if together:
-        turn.out.append(Renewals(tuple(together)))
+        turn.out.append(Renewals(tuple(together), within_ns))
     state = replace(state, shards=shards)
     return _begin_round(state, turn) if in_round else state
 
@@ -310,8 +313,8 @@ def _reach(state: State, turn: Turn) -> State:
 
 def _wake(shard: Shard, turn: Turn) -> Shard:
     match shard.phase:
-        case Held() as held if held.cause and held.retry_ns is not None:
-            return replace(shard, phase=replace(held, retry_ns=turn.ns))
+        case Held():
+            return lease.wake(shard, turn)
         case Claiming():
             return claim.hurry(shard, turn)
         case Vacant(due_ns=due_ns) as vacant if due_ns > turn.ns:

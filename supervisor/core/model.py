@@ -253,9 +253,11 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Renewals:
-    """Renewals of different shards that may share calls. One that stands alone is sent alone."""
+    """Renewals of different shards that may share calls, each of which may take `within_ns`. One that stands alone is
+    sent alone."""
 
     writes: tuple[Renew, ...]
+    within_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,19 +33,29 @@ def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
     return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
 
 
-def mark(state: State, event: Outdated) -> State:
+def mark(state: State, turn: Turn, event: Outdated) -> State:
     """The state in which these children are to be replaced. A shard without one starts under the new rules anyway."""
-    marked = {
-        name: replace(shard, phase=replace(shard.phase, outdated=True))
-        for name, shard in state.shards.items()
-        if name in event.shards and isinstance(shard.phase, Held)
-    }
+    marked = {name: _renewed(shard, turn) for name, shard in state.shards.items() if name in event.shards}
     return replace(state, shards={**state.shards, **marked})
+
+
+def _renewed(shard: Shard, turn: Turn) -> Shard:
+    """What it crashed of may be mended now, so that its crashes count no more."""
+    shard = replace(shard, crashes=(), start_ns=0, gave_up_ns=None, failed_ns=None)
+    match shard.phase:
+        case Held() as held:
+            return replace(shard, phase=replace(held, outdated=True))
+        case Vacant(due_ns=due_ns) as vacant:
+            return replace(shard, phase=replace(vacant, due_ns=min(due_ns, turn.ns)))
+        case _:
+            return shard
 
 
 def _dismiss(shard: Shard, turn: Turn) -> Shard:
     """It is no longer configured here."""
     match shard.phase:
+        case Held() as held if held.reason == REASON:
+            return replace(shard, phase=replace(held, reason=lease.UNCONFIGURED, release=True))
         case Held() as held if held.reason != lease.UNCONFIGURED:
             return lease.stop(shard, turn, lease.UNCONFIGURED)
         case Vacant(tenure):
@@ -69,8 +79,8 @@ def advance(state: State, turn: Turn) -> State:
 
 
 def due_ns(state: State) -> int | None:
-    """When time alone lets the next one be replaced."""
-    return _patience_ns(state) if state.replacing else None
+    """When time alone lets the next one be replaced; in a drain nobody is."""
+    return _patience_ns(state) if state.replacing and state.drain is None else None
 
 
 def _may_be_replaced(phase: Phase) -> bool:

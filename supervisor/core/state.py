@@ -55,8 +55,14 @@ class State:
     @property
     def round_every_ns(self) -> int:
         """The renew interval in force: a reload cannot stretch it beyond what leases claimed before need."""
-        durations = [shard.phase.tenure.duration_ns for shard in self.shards.values() if isinstance(shard.phase, Held)]
-        return min(self.rules.renew_every_ns, min(durations, default=self.rules.duration_ns) // 3)
+        held = (shard.phase.tenure for shard in self.shards.values() if isinstance(shard.phase, Held))
+        return min([self.rules.renew_every_ns, *(tenure.renew_every_ns(self.rules) for tenure in held)])
+
+    @property
+    def shortest_ns(self) -> int:
+        """The shortest duration that any of our leases has, those to come included."""
+        held = (shard.phase.tenure for shard in self.shards.values() if isinstance(shard.phase, Held))
+        return min([self.rules.duration_ns, *(tenure.duration_ns for tenure in held)])
 
     @property
     def poll_ns(self) -> int:
@@ -146,7 +152,7 @@ def _held_due_ns(held: Held, shard: Shard, state: State) -> int:
         return held.since_ns + KILL_AGAIN_NS
     due_ns = held.deadline_ns
     if held.tenure.policy == "hold" and is_in_doubt(held):
-        due_ns -= rules.renew_every_ns // 2
+        due_ns -= held.tenure.renew_every_ns(rules) // 2
     if held.retry_ns is not None:
         due_ns = min(due_ns, held.retry_ns)
     if held.stage == "starting":

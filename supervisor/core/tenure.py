@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.core.model import MS
+from supervisor.core.model import MS, Rules
 from supervisor.records import Lease
 from supervisor.writes import Claim
 
@@ -59,6 +59,14 @@ class Tenure:
     def deadline_ns(self) -> int:
         """From here on its child must not deliver."""
         return self.expires_ns - self.margin_ns
+
+    def renew_every_ns(self, rules: Rules) -> int:
+        """How often it needs to be renewed, whatever longer duration rules were made for that came after its claim."""
+        return min(rules.renew_every_ns, self.duration_ns // 3)
+
+    def attempt_ns(self, rules: Rules) -> int:
+        """How long an attempt to renew it may take: the same part of the interval as the rules say."""
+        return rules.attempt_ns * self.renew_every_ns(rules) // rules.renew_every_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -572,4 +572,11 @@ MUTANTS = (
         "    vanished = dict.fromkeys(set(), now_ns)",
         "whose_row_was_deleted_waits",
     ),
+    Mutant(
+        "a renewal sent into a silence is waited for when the store answers again",
+        "core/lease.py",
+        '    return replace(shard, phase=replace(held, pending="", retry_ns=turn.ns))',
+        "    return replace(shard, phase=replace(held, retry_ns=turn.ns))",
+        "leaves_room_for_one_attempt",
+    ),
 )

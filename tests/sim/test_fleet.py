@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.model import SECOND, Ticked
 from tests.sim.chaos import FAULTS, disturb, recover, settled
-from tests.sim.parts import Weather, rules
+from tests.sim.parts import CLEAR, Weather, rules
 from tests.sim.world import World
 
 # A created row's epoch leans on the wall clock, so that one fleet never sees both a deleted row and a clock set back.
@@ -297,3 +297,20 @@ def test_children_that_are_slow_to_stop_are_taken_over_quickly_by_two_peers() ->
         assert world.run(30, until=gone), world.report("not taken over")
         taken = {shard: start for start, _, shard, _ in world.starts}
         assert all(taken[shard] - death < SECOND // 2 for shard, death in dead.items()), world.report("too slow")
+
+
+@pytest.mark.parametrize("lease_s", [3, 10, 15, 30, 60])
+def test_an_outage_that_leaves_room_for_one_attempt_fences_nobody_at_any_phase(lease_s: int) -> None:
+    renew_ns = lease_s * SECOND // 3
+    attempt_ns = min(2 * SECOND, renew_ns // 2)
+    margin_ns = max(SECOND // 4, lease_s * SECOND // 10)
+    promised_s = (lease_s * SECOND - margin_ns - renew_ns - attempt_ns) / SECOND
+    made = rules(3, duration_ns=lease_s * SECOND, renew_every_ns=renew_ns, attempt_ns=attempt_ns, margin_ns=margin_ns)
+    for phase in range(12):
+        world = settled(World(7000 + phase, 1, made))
+        world.run(lease_s + renew_ns / SECOND * phase / 12)
+        world.change_weather(Weather(outage=True))
+        world.run(promised_s * 0.98)
+        world.change_weather(CLEAR)
+        world.run(lease_s)
+        assert not world.kills, world.report(f"a child was killed at phase {phase}")

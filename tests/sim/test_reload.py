@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.core.model import MS, SECOND, Rules, ShardRule
 from tests.sim.chaos import FAULTS, disturb, recover, settled
-from tests.sim.parts import Host, rules
+from tests.sim.parts import CLEAR, Host, Weather, rules
 from tests.sim.world import World
 
 SHARDS = 6
@@ -124,6 +124,34 @@ def test_a_longer_lease_duration_fences_nobody_and_holds_after_the_next_claim() 
     world.run(60)
     assert not world.kills, world.report("a child was killed")
     assert {row.duration_ms for row in world.store.leases.values()} == {60_000}
+
+
+@pytest.mark.parametrize("phase", range(6))
+def test_a_longer_lease_duration_makes_no_held_lease_more_fragile(phase: int) -> None:
+    """An outage that they would have survived before."""
+    world = fleet(60 + phase)
+    longer = replace(world.rules, duration_ns=60 * SECOND, renew_every_ns=20 * SECOND, attempt_ns=2000 * MS)
+    reload_all(world, replace(longer, margin_ns=6 * SECOND))
+    world.run(5 + 0.6 * phase)
+    world.change_weather(Weather(outage=True))
+    world.run(3.5)
+    world.change_weather(CLEAR)
+    world.run(15)
+    assert not world.kills, world.report("a child was killed")
+
+
+def test_hold_under_a_longer_duration_neither_spins_nor_tells_of_outages_that_are_none() -> None:
+    world = settled(World(70, 1, rules(2, policy="hold")))
+    longer = replace(world.rules, duration_ns=60 * SECOND, renew_every_ns=20 * SECOND, margin_ns=6 * SECOND)
+    reload_all(world, longer)
+    logs, steps = len(world.logs), world.steps
+    world.run(60)
+    assert not [log for _, _, log in world.logs[logs:] if log.event == "store.unreachable"]
+    assert world.steps - steps < 2000
+    world.change_weather(Weather(outage=True))
+    steps = world.steps
+    world.run(30)
+    assert world.steps - steps < 2000, world.report("a loop")
 
 
 def test_a_shorter_lease_duration_fences_nobody() -> None:
