@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from supervisor.configuration import relations
 from supervisor.configuration.config import load
+from supervisor.configuration.digest import digest_of
 from supervisor.configuration.reference import reference
+from supervisor.configuration.settings import Settings
 from supervisor.journal import EVENTS
 from tests.engines import Engine
 from tests.stage import Stage
+from workers.spec import StreamSpec
+
+T = TypeVar("T", Settings, StreamSpec)
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
@@ -109,6 +116,45 @@ def test_every_configuration_shown_is_valid(page: str, tmp_path: Path) -> None:
 def test_the_reference_of_the_configuration_is_what_its_table_says() -> None:
     page = PAGES["docs/configuration.md"]
     assert page[page.index("## `[supervisor]`\n") :] == reference()
+
+
+def test_what_the_digest_of_a_configuration_covers_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "tenured.ini"
+    file.write_text("[supervisor]\nstore = sqlite:///x.db\n[stream:a]\nurl = ws://a\nheader.A = a\n")
+    settings = load(str(file), {})
+    (stream,) = settings.streams
+    main = {field.name for field in dataclasses.fields(settings)} - {"source", "base", "digest", "streams"}
+    covered = {name.removesuffix("_ms") for name in main if digest_of(changed(settings, name)) != digest_of(settings)}
+    private = {
+        field.name
+        for field in dataclasses.fields(stream.spec)
+        if digest_of(of_stream(settings, changed(stream.spec, field.name))) == digest_of(settings)
+    }
+    page = PAGES["docs/configuration.md"]
+    told = re.search(r"The digest covers\n(.*?) of `\[supervisor\]`.*? have to themselves \((.*?)\)", page, re.S)
+    assert told is not None
+    assert [set(re.findall(r"`(\w+)`", part)) for part in told.groups()] == [covered, private]
+
+
+def of_stream(settings: Settings, spec: StreamSpec) -> Settings:
+    return dataclasses.replace(settings, streams=(dataclasses.replace(settings.streams[0], spec=spec),))
+
+
+def changed(whole: T, name: str) -> T:
+    """With another value of that field."""
+    match getattr(whole, name):
+        case int() as number:
+            other: object = number + 1
+        case str() | Path() as text:
+            other = f"{text}x"
+        case ((_, _), *_) as pairs:
+            other = (*pairs, ("b", "c"))
+        case tuple() as texts:
+            other = (*texts, "ws://x")
+        case nothing:
+            assert nothing is None
+            other = ("127.0.0.1", 1)
+    return dataclasses.replace(whole, **{name: other})
 
 
 @pytest.mark.parametrize(("lease", "outage"), [(10, 4), (30, 15)])

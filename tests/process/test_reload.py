@@ -167,7 +167,9 @@ def test_what_needs_a_restart_stays_and_is_named(tmp_path: Path, feed: FeedProce
     with Host(tmp_path / "a", store(tmp_path), feed.url("a"), shards=1) as host:
         wait_streaming(feed, host.shards)
         change(host, ("state_dir = ./state", "state_dir = ./elsewhere"), ("store = ", "fleet = another\nstore = "))
-        assert reload(host)["reason"] == "unchanged"
+        assert reload(host)["reason"] == "unchanged, but for what waits for a restart: fleet, state_dir"
+        change(host, ("[stream:s]", "[stream:s]\nclose_code = 4001"))
+        assert reload(host)["reason"] == "changed, but for what waits for a restart: fleet, state_dir"
         warned = " ".join(str(line["reason"]) for line in host.log("config.warning"))
         assert "state_dir" in warned
         assert "fleet" in warned
