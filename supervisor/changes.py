@@ -23,6 +23,7 @@ _WORDS = {
     "crashed": "gave it up, its child had crashed",
     "moved": "gave it up, an operator wished it elsewhere",
     "balanced": "gave it up to a supervisor that has less",
+    "crowded": "gave it up, its capacity was lowered",
     "paused": "gave it up, it was paused",
     "unconfigured": "gave it up, it is no longer in its configuration",
     "stopped": "gave it up, the supervisor was stopped",

@@ -217,6 +217,35 @@ def test_each_wish_that_is_looked_at_is_granted_or_taken_back_unless_a_peers_mov
             assert balanced == 1
 
 
+# --- a capacity that was lowered --------------------------------------------------------------------------
+
+
+def shed(known: State, *rows: Lease | Member) -> tuple[State, Effects]:
+    shown = snapshot(*rows)
+    known, fleet = viewed(known, shown)
+    now = replace(turn(1), me=known.me)
+    return rebalance.shed(known, now, fleet), now.out
+
+
+def test_what_is_above_a_lowered_capacity_is_given_up_one_at_a_time() -> None:
+    rows = [member(shards=ALL), *ours(0, 1, 2)]
+    known, out = shed(holding(0, 1, 2, capacity=1), *rows)
+    assert only(out, Stop).reason == "crowded"
+    again, out = shed(known, *rows)
+    assert (again.shards, out) == (known.shards, [])
+
+
+@pytest.mark.parametrize("others", [[], [member(shards=ALL, capacity=0)], [member(shards=("t/0-9",))]])
+def test_nothing_is_given_up_that_nobody_else_can_take(others: list[Member]) -> None:
+    _, out = shed(holding(0, 1, 2, capacity=1), *others, *ours(0, 1, 2))
+    assert out == []
+
+
+def test_nothing_is_given_up_within_the_capacity() -> None:
+    _, out = shed(holding(0, 1, 2, capacity=3), member(shards=ALL), *ours(0, 1, 2))
+    assert out == []
+
+
 def test_a_target_with_room_for_one_is_given_one() -> None:
     rows = ours(0, 1, 2, move=OTHER)
     known, out = heed(holding(0, 1, 2), member(shards=ALL, capacity=1), *rows)

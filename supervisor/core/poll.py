@@ -52,6 +52,7 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
         state = _count_homeless(replace(state, able=frozenset(fleet.peers)), turn, fleet)
         state = _create(state, turn)
         state = rebalance.heed(state, turn, snapshot, fleet, asked_ns)
+        state = rebalance.shed(state, turn, fleet)
         state = _claim(state, turn, fleet)
         if state.own_seen >= OWN_SEEN_MIN:
             state = rebalance.ask(state, turn, fleet)

@@ -108,6 +108,30 @@ def _difference(fleet: Fleet, owner: str, target: str) -> int:
     return fleet.loads.get(owner, 0) - fleet.loads.get(target, 0)
 
 
+def shed(state: State, turn: Turn, fleet: Fleet) -> State:
+    """After a reload lowered our capacity: give up what is above it, the youngest first, one at a time and only while
+    somebody else has room. A shard is better served by a crowded owner than by none."""
+    if owned(state) <= state.rules.capacity or any(_gives(each, wishes.CROWDED) for each in state.shards.values()):
+        return state
+    others = [peer for peer in fleet.peers if peer != state.me]
+    wanted = [
+        shard
+        for shard in state.shards.values()
+        if isinstance(shard.phase, Held)
+        and shard.phase.stage in ("starting", "running")
+        and any(fleet.can_take(peer, shard.name) for peer in others)
+    ]
+    if not wanted:
+        return state
+    youngest = min(wanted, key=_age)
+    return state.with_shard(replace(_give(youngest, turn, wishes.CROWDED), gave_up_ns=turn.ns))
+
+
+def _age(shard: Shard) -> tuple[int, int]:
+    assert isinstance(shard.phase, Held)
+    return shard.phase.tenure.beat_tried, shard.phase.tenure.epoch
+
+
 # --- who asks ---------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,8 @@
     ID            an operator: this supervisor
     ID balance    this supervisor itself, which has at least two shards less than the owner
 
-The last words of history say why an owner gave a lease up: `moved` for an operator's wish, `balanced` for a peer's.
+The last words of history say why an owner gave a lease up: `moved` for an operator's wish, `balanced` for a peer's,
+`crowded` when a reload lowered its capacity below what it held.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 ANYBODY = "any"
 MOVED = "moved"
 BALANCED = "balanced"
+CROWDED = "crowded"
 _BALANCE = " balance"
 _SAME_PLACE = ("claimed", "reclaimed", "restart")
 

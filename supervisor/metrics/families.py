@@ -36,7 +36,7 @@ READS = ("row", "snapshot", "probe")
 ANSWERS = ("answered", "failed")
 CLAIMS = ("claimed", "expired", "reclaimed", "restart", OTHER)
 FAILURES = ("lost", "fenced", "conflict")
-RELEASES = ("stopped", "crashed", "paused", "moved", "balanced", "unconfigured", OTHER)
+RELEASES = ("stopped", "crashed", "paused", "moved", "balanced", "crowded", "unconfigured", OTHER)
 KILLS = ("lost", "fenced", "hung", "start-timeout", "stop-timeout", "hurried", OTHER)
 RELOADS = ("applied", "rejected")
 

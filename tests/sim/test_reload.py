@@ -111,6 +111,23 @@ def test_a_host_that_drops_a_shard_leaves_it_although_it_was_to_move_there() -> 
     assert world.run(15, until=lambda: "s/0" in other.children), world.report("nobody serves it")
 
 
+def test_a_lowered_capacity_is_obeyed_one_shard_at_a_time_while_others_have_room() -> None:
+    world = fleet(36)
+    first, second = world.hosts
+    starts = len(world.starts)
+    world.reload(first, replace(world.rules, capacity=1))
+
+    def obeyed() -> bool:
+        return len(first.children) == 1 and world.served() == set(world.rules.shards)
+
+    assert world.run(20, until=obeyed), world.report(f"{len(first.children)} are still there")
+    assert len(world.starts) - starts == len(second.children) - SHARDS // 2, world.report("more moved than had to")
+    world.reload(second, replace(world.rules, capacity=2))
+    world.run(20)
+    assert world.served() == set(world.rules.shards), world.report("a shard was given up that nobody has room for")
+    assert not world.kills
+
+
 def test_a_longer_lease_duration_fences_nobody_and_holds_after_the_next_claim() -> None:
     world = fleet(40)
     longer = replace(
