@@ -1,8 +1,8 @@
 """Carries writes and reads to the store, and brings back what became of them as events.
 
 Renewals have a lane of their own, so that they never queue behind a snapshot or a claim; a store that serves one
-call at a time gets one lane. Every call ends in an event by its deadline. The one thing decided here is what an
-exception of a store means: `Unknown`, or a failed read; an unfit store ends the process.
+call at a time gets one lane, in which they come first. Every call ends in an event by its deadline. The one thing
+decided here is what an exception of a store means: `Unknown`, or a failed read; an unfit store ends the process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Courier:
 
         self._renewing[number] = boottime_ns()
         key = writes[0].shard if len(writes) == 1 else BATCH
-        self._renewals.submit(key, lambda: self._store.renew(writes, timeout_s), timeout_s, done)
+        self._renewals.submit(key, lambda: self._store.renew(writes, timeout_s), timeout_s, done, urgent=True)
 
     def apply(self, write: Write) -> None:
         def done(result: Any, at_ns: int) -> None:

@@ -64,6 +64,7 @@ class Lane:
         self._name = name
         self._width = width
         self._loop = loop
+        self._urgent: deque[_Job] = deque()
         self._jobs: deque[_Job] = deque()
         self._turn = threading.Condition()
         self._threads = 0
@@ -76,15 +77,16 @@ class Lane:
         """Threads whose call is past its deadline."""
         return self._stuck.total()
 
-    def submit(self, key: str, work: Callable[[], Any], timeout_s: float, done: Done) -> None:
-        """Make the call on some thread; see the head of this file for what `done` gets."""
+    def submit(self, key: str, work: Callable[[], Any], timeout_s: float, done: Done, urgent: bool = False) -> None:
+        """Make the call on some thread; see the head of this file for what `done` gets. What is `urgent` comes before
+        all that is not."""
         job = _Job(key, work, done)
         with self._turn:
             if self._stuck[key] >= STUCK_MAX_PER_KEY:
                 self._loop.call_soon(done, Late(unsent=True), boottime_ns())
                 return
             job.timer = self._loop.call_later(timeout_s, self._expire, job)
-            self._jobs.append(job)
+            (self._urgent if urgent else self._jobs).append(job)
             self._staff()
             self._turn.notify()
 
@@ -92,16 +94,21 @@ class Lane:
         """No thread takes another call, and those that wait are forgotten. Stuck threads end with the process."""
         with self._turn:
             self._closed = True
-            for job in self._jobs:
+            for job in (*self._urgent, *self._jobs):
                 if job.timer is not None:
                     job.timer.cancel()
+            self._urgent.clear()
             self._jobs.clear()
             self._turn.notify_all()
 
     def _staff(self) -> None:
         """Another thread, if calls wait and the bounds allow one. Called with the lock held."""
         most = self._width * (1 + STUCK_MAX_PER_THREAD)
-        if len(self._jobs) > self._idle and self._threads - self.stuck < self._width and self._threads < most:
+        if (
+            len(self._urgent) + len(self._jobs) > self._idle
+            and self._threads - self.stuck < self._width
+            and self._threads < most
+        ):
             self._threads += 1
             threading.Thread(target=self._work, name=f"lane-{self._name}", daemon=True).start()
 
@@ -113,7 +120,7 @@ class Lane:
             if job.taken:
                 self._stuck[job.key] += 1
             else:
-                self._jobs.remove(job)
+                (self._urgent if job in self._urgent else self._jobs).remove(job)
             self._staff()
         job.done(Late(unsent=not job.taken), boottime_ns())
 
@@ -141,12 +148,12 @@ class Lane:
     def _take(self) -> _Job | None:
         with self._turn:
             self._idle += 1
-            while not self._jobs and not self._closed:
+            while not (self._urgent or self._jobs or self._closed):
                 self._turn.wait()
             self._idle -= 1
             if self._closed:
                 return None
-            job = self._jobs.popleft()
+            job = (self._urgent or self._jobs).popleft()
             job.taken = True
             return job
 

@@ -25,7 +25,9 @@ class Bench:
         self.released = threading.Event()
         self.made: list[str] = []
 
-    def call(self, name: str, work: Callable[[], Any], key: str = "", timeout_s: float = DEADLINE_S) -> None:
+    def call(
+        self, name: str, work: Callable[[], Any], key: str = "", timeout_s: float = DEADLINE_S, urgent: bool = False
+    ) -> None:
         def note(result: Any, _at_ns: int) -> None:
             self.results.setdefault(name, []).append(result)
 
@@ -33,7 +35,7 @@ class Bench:
             self.made.append(name)
             return work()
 
-        self.lane.submit(key or name, made, timeout_s, note)
+        self.lane.submit(key or name, made, timeout_s, note, urgent)
 
     def hang(self, name: str, key: str = "") -> None:
         self.call(name, lambda: self.released.wait(10), key)
@@ -138,6 +140,29 @@ def test_no_exception_of_any_kind_ends_a_thread(bench: Bench, error: BaseExcepti
     bench.call("after", lambda: 1, timeout_s=5)
     assert bench.result("after") == 1
     assert bench.lane.stuck == 0
+
+
+def test_what_is_urgent_comes_before_all_that_waits_in_its_own_order(bench: Bench) -> None:
+    gate = threading.Event()
+    for name in ("first", "second"):
+        bench.call(name, lambda: gate.wait(10), timeout_s=10)
+    bench.until(lambda: len(bench.made) == 2)
+    for name in ("claim 1", "claim 2"):
+        bench.call(name, lambda: None, timeout_s=10)
+    for name in ("renewal 1", "renewal 2"):
+        bench.call(name, lambda: None, timeout_s=10, urgent=True)
+    gate.set()
+    bench.until(lambda: len(bench.results) == 6)
+    assert set(bench.made[2:4]) == {"renewal 1", "renewal 2"}
+
+
+def test_an_urgent_call_that_waits_too_long_is_late_like_any_other(bench: Bench) -> None:
+    for name in ("first", "second"):
+        bench.call(name, lambda: bench.released.wait(10), timeout_s=10)
+    bench.until(lambda: len(bench.made) == 2)
+    bench.call("renewal", lambda: None, urgent=True)
+    assert bench.result("renewal") == Late(unsent=True)
+    assert "renewal" not in bench.made
 
 
 def test_a_closed_lane_forgets_what_waits_and_breaks_nothing_in_the_loop(bench: Bench) -> None:
