@@ -21,7 +21,7 @@ from supervisor.showing import story
 from supervisor.showing.selection import select
 from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView, view
 from supervisor.showing.telling import age, folded, headline, labels, remarks, troubles
-from supervisor.showing.view import ROWS_MAX, Picture, as_json, console_for
+from supervisor.showing.view import ROWS_MAX, Picture, as_json
 from tests.test_status import FULL, ME, NOW, SNAPSHOTS, T_MS, lease, member, seen
 
 LONG_ID = "ip-10-0-123-123.eu-central-1.compute.internal:123456:0123456789abcdef"
@@ -31,9 +31,9 @@ def text_of(fleet: FleetView, every: bool = False) -> str:
     return drawn(Picture(fleet, every))
 
 
-def drawn(picture: Picture) -> str:
+def drawn(picture: Picture, width: int = 200) -> str:
     stream = io.StringIO()
-    console_for(stream).print(picture)
+    Console(file=stream, highlight=False, width=width).print(picture)
     return stream.getvalue()
 
 
@@ -126,7 +126,7 @@ def test_the_docs_list_every_state() -> None:
 def test_each_reason_of_the_docs_is_told_in_words() -> None:
     rows = re.findall(r"^\| (`.*?) \|", PAGE.split("\n## History\n")[1].split("\n## ")[0], re.M)
     reasons = [reason for row in rows for reason in re.findall(r"`([\w-]+)`", row)]
-    assert len(reasons) == 16
+    assert len(reasons) == 17
     assert [reason for reason in reasons if words(change_of(f"1 x 1800000000 {reason}")) == reason] == []
 
 
@@ -140,7 +140,7 @@ def test_whatever_stands_in_the_store_can_be_shown_and_nothing_of_it_reaches_the
     fleet = view(snapshot, NOW)
     told = io.StringIO()
     for shard in fleet.shards:
-        story.show(shard, fleet, told)
+        story.show(shard, fleet, Console(file=told, width=200))
     for text in (text_of(fleet), text_of(fleet, every=True), told.getvalue()):
         assert text.replace("\n", "").isprintable()
 
@@ -154,7 +154,7 @@ def test_no_name_can_move_the_cursor_or_be_markup() -> None:
     assert r"the row k\x07 does not parse: why" in text
     assert text.replace("\n", "").isprintable()
     told = io.StringIO()
-    story.show(fleet.shards[-1], fleet, told)
+    story.show(fleet.shards[-1], fleet, Console(file=told, width=200))
     assert r"\x1b]0;x\x07" in told.getvalue()
 
 
@@ -299,18 +299,39 @@ def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
 
 
 def test_on_a_narrow_screen_names_are_folded_and_nothing_is_cut() -> None:
-    console = Console(file=io.StringIO(), width=80, highlight=False)
     hold = lease("t/1", owner=LONG_ID, ago_ms=T_MS + 1, policy="hold")
     fleet = seen(member(LONG_ID, zone="eu-central-1a"), lease("t/0", owner=LONG_ID, open=0), hold)
-    console.print(Picture(fleet))
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    text = "\n".join(lines)
+    text = drawn(Picture(fleet), 80)
+    assert max(map(len, text.splitlines())) <= 80
     assert row_of(text, "t/0", "silent", "ip-10-0-123-123", "0/2")
-    assert "t/1: its owner may be holding its connections" in lines
+    assert "t/1: its owner may be holding its connections" in text.splitlines()
     parts = [line.split()[0] for line in text.partition("SUPERVISOR")[2].splitlines()[1:] if line]
     assert "".join(parts).startswith(LONG_ID)
+
+
+@pytest.mark.parametrize("width", range(60, 201, 4))
+def test_no_column_is_missing_that_has_room_and_the_most_important_ones_are_there(width: int) -> None:
+    noted = lease("t/1", move="any", history=(f"7 x {NOW // 1000 - 12} restart x3",))
+    name = "host-a:123456:0123456789abcdef"
+    one = member(name, ("t/0-1",), zone="eu-1a", task="a-task", version="0.1.0", digest="0123abcd")
+    text = drawn(Picture(seen(one, lease("t/0"), noted)), width)
+    assert max(map(len, text.splitlines())) <= width
+    shards, supervisors = [line.split() for line in text.splitlines() if line.startswith(("SHARD ", "SUPERVISOR "))]
+    assert {"SHARD", "STATE", "OWNER", "SINCE", "OPEN", "QUIET", "RENEWED"} <= set(shards)
+    assert {"SUPERVISOR", "STATE", "SHARDS", "CAPACITY", "SINCE", "RENEWED"} <= set(supervisors)
+    assert "EPOCH" in shards
+    assert ("CONFIG" in supervisors) is (width >= 83)
+    assert name in text or width < 73
+    told = "to go to anybody else, as an operator wishes; its child ended 3 times, the last time 12s ago"
+    words = " ".join(text.split())
+    assert words.count(told) == 1
+    assert (f"t/1: {told}" in words) is ("NOTE" not in shards)
+
+
+def test_no_line_ends_with_blanks() -> None:
+    for fleet in (seen(member(ME), *FULL[1:], lease("t/0", move="any")), many(1000)):
+        for width in (160, 200):
+            assert [line for line in drawn(Picture(fleet), width).splitlines() if line != line.rstrip()] == []
 
 
 def test_a_name_of_any_length_is_shown_by_its_beginning() -> None:
@@ -429,10 +450,10 @@ def test_an_age_shows_the_digits_that_matter(ms: int | None, text: str) -> None:
 # --- the history of a shard -------------------------------------------------------------------------------
 
 
-def told_of(*rows: Lease | Member) -> list[str]:
+def told_of(*rows: Lease | Member, width: int = 200) -> list[str]:
     fleet = seen(*rows)
     stream = io.StringIO()
-    story.show(fleet.shards[0], fleet, stream)
+    story.show(fleet.shards[0], fleet, Console(file=stream, highlight=False, width=width))
     return stream.getvalue().splitlines()
 
 
@@ -466,6 +487,18 @@ def test_a_history_begins_with_where_the_shard_stands_and_goes_back_from_the_new
 def test_the_first_line_of_a_history_says_all_that_the_row_says(row: Lease, text: str) -> None:
     lines = told_of(member(ME, ("t/0",)), row)
     assert lines == [text, "it was never owned"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("owner", ["host-a:123456:0123456789abcdef", LONG_ID])
+def test_no_id_in_a_history_is_broken_in_two(width: int, owner: str) -> None:
+    history = tuple(f"{1_796_002_626 + turn} {owner[-16:]} 1799999000 restart x12" for turn in range(3))
+    lines = told_of(member(owner), lease("t/0", owner=owner, history=history), width=width)
+    assert max(map(len, lines[1:])) <= width
+    shown = [word for line in lines[3:] for word in line.split() if word in (owner, owner.partition(".")[0])]
+    assert len(shown) == 3
+    assert "WHEN" in lines[2] or width < 160
+    assert lines[2:] == [line.rstrip() for line in lines[2:]]
 
 
 def test_a_change_in_the_far_future_is_shown_at_its_time() -> None:

@@ -69,6 +69,7 @@ def status(
     if as_json and watch:
         raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
     from supervisor.showing import view
+    from supervisor.showing.screen import console_for
 
     store, basics = store_of(source, store_url)
 
@@ -91,7 +92,7 @@ def status(
     if as_json:
         click.echo(view.as_json(fleet))
     elif not watch:
-        view.console_for(sys.stdout).print(picture)
+        console_for(sys.stdout).print(picture)
     if fleet.expected:
         return exits.STORE
     return exits.NO if fleet.degraded else exits.OK
@@ -109,6 +110,7 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
     such shard.
     """
     from supervisor.showing import story, view
+    from supervisor.showing.screen import console_for, printable
     from supervisor.showing.selection import no_such_shard
 
     store, basics = store_of(source, store_url)
@@ -118,13 +120,13 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
         store.close()
     found = {each.shard: each for each in fleet.shards}
     if shard in fleet.bad:
-        raise Failed(exits.NO, view.printable(f"the row {shard} does not parse: {fleet.bad[shard]}"))
+        raise Failed(exits.NO, printable(f"the row {shard} does not parse: {fleet.bad[shard]}"))
     if shard not in found:
-        raise Failed(exits.NO, view.printable(no_such_shard(shard, found)))
+        raise Failed(exits.NO, printable(no_such_shard(shard, found)))
     if as_json:
         click.echo(view.shard_json(found[shard]))
     else:
-        story.show(found[shard], fleet, sys.stdout)
+        story.show(found[shard], fleet, console_for(sys.stdout))
     return exits.OK
 
 
@@ -138,8 +140,8 @@ def _seen(store: Store, basics: Basics | None) -> FleetView:
 
 
 def _selected(fleet: FleetView, patterns: tuple[str, ...], owners: tuple[str, ...]) -> FleetView:
+    from supervisor.showing.screen import printable
     from supervisor.showing.selection import NoMatch, select
-    from supervisor.showing.view import printable
 
     try:
         return select(fleet, patterns, owners)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TextIO
 from supervisor import exits
 from supervisor.clock import unix_ms
 from supervisor.commands.means import Failed
+from supervisor.showing.screen import cell, console_for
 from supervisor.showing.telling import age
-from supervisor.showing.view import Picture, cell, console_for
+from supervisor.showing.view import Picture
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -103,7 +103,7 @@ def _carry_out(
     order: Order, source: str, store_url: str | None, patterns: Sequence[str], no_wait: bool, timeout_s: float
 ) -> int:
     from supervisor.operating.errands import Errands, sight_of
-    from supervisor.showing.view import printable
+    from supervisor.showing.screen import printable
 
     store, basics = store_of(source, store_url)
     code = exits.OK
@@ -128,8 +128,8 @@ def _check(order: Order, basics: Basics, source: str, store: Store, snapshot: Sn
     """A store has one fleet, and a file that names another one is not meant for it. Of a file with mistakes nobody
     knows which shards it has, and so which are to be kept."""
     from supervisor.clock import unix_ms
+    from supervisor.showing.screen import printable
     from supervisor.showing.status import fleets_in
-    from supervisor.showing.view import printable
 
     found = fleets_in(snapshot, unix_ms())
     if found and basics.fleet not in found:
@@ -153,8 +153,8 @@ def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
     written."""
     from supervisor.operating.candidates import Candidate, named
     from supervisor.operating.operate import known_shards, meant_by
+    from supervisor.showing.screen import printable
     from supervisor.showing.selection import no_such_shard
-    from supervisor.showing.view import printable
 
     known = known_shards(sight)
     meant = {pattern: meant_by(pattern, known) for pattern in patterns}

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TextIO
+from typing import TYPE_CHECKING
 
 from supervisor.changes import words
+from supervisor.showing.screen import Grid, Row, cell
 from supervisor.showing.status import FleetView, ShardView
 from supervisor.showing.telling import age, ago, labels, note
-from supervisor.showing.view import cell, console_for, table_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-def show(shard: ShardView, fleet: FleetView, stream: TextIO) -> None:
-    console = console_for(stream)
+def show(shard: ShardView, fleet: FleetView, console: Console) -> None:
     console.print(cell(sentence(shard, fleet), "bold"))
     if not shard.history:
         console.print(cell("it was never owned"))
         return
-    rows = [
+    # Ids as the log has them, if there is room; one that is broken in two is of no use.
+    grids = [Grid(_rows(shard, fleet.at, names), ("WHEN",)) for names in ({}, labels(fleet.supervisors))]
+    fitting = [grid for grid in grids if grid.fits(console.width)]
+    console.print("", (fitting or grids)[0], sep="\n")
+
+
+def _rows(shard: ShardView, at: int, names: Mapping[str, str]) -> list[Row]:
+    return [
         {
             "EPOCH": cell("-" if change.epoch is None else change.epoch),
             "WHEN": cell(when(change.at)),
-            "SINCE": cell("-" if change.at is None else ago(fleet.at - change.at * 1000)),
-            "OWNER": cell(change.owner or "-"),
+            "SINCE": cell("-" if change.at is None else ago(at - change.at * 1000)),
+            "OWNER": cell(names.get(change.owner, change.owner) or "-"),
             "WHAT": cell(words(change)),
         }
         for change in reversed(shard.history)
     ]
-    console.print("", table_of(rows), sep="\n")
 
 
 def sentence(shard: ShardView, fleet: FleetView) -> str:

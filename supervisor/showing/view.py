@@ -2,43 +2,31 @@
 
 What is wrong stands on top. A fleet of up to `ROWS_MAX` shards is shown row by row. In a larger one only those shards
 are that are not fine or have a note, unless they are more than that; all others are folded into a row for each state
-and owner. On a narrow screen less columns are shown, and notes below the table.
-
-Names come from rows that anybody with access to the store may have written, so that what cannot be printed or moves
-the cursor is made visible before a terminal sees it.
+and owner. Where the screen is too narrow for all columns less are shown, and notes below the table.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from supervisor.showing.screen import Grid, Row, cell
 from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
 from supervisor.showing.telling import age, ago, folded, headline, labels, note, remarks, troubles
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
-    from rich.text import Text
 
-PLAIN_WIDTH = 200
 ROWS_MAX = 50
-_CELL_MAX = 400  # longer than any name that we make
 _STYLES = {
     **dict.fromkeys(("held", "active"), "green"),
     **dict.fromkeys(("silent", "stale", "homeless"), "red"),
     **dict.fromkeys(("free", "draining"), "yellow"),
 }
-_RIGHT = ("EPOCH", "SINCE", "OPEN", "QUIET", "RENEWED", "SHARDS", "CAPACITY")
-_WRAPPED = ("SUPERVISOR", "TASK", "SHARD", "WHICH", "OWNER", "NOTE", "WHAT")  # they give way where it is narrow
-_WRAPPED_MIN_WIDTH = 12
-NARROW_WIDTH = 120
-_LEFT_OUT = ("EPOCH", "NOTE", "ZONE", "TASK", "VERSION", "CONFIG")  # on a narrow screen
-
-Row = dict[str, "Text"]
+_DROPPED = ("NOTE", "TASK", "VERSION", "ZONE", "CONFIG", "EPOCH")  # one after the other, where it is narrow
 
 
 def as_json(fleet: FleetView) -> str:
@@ -70,13 +58,6 @@ def shard_json(shard: ShardView) -> str:
 # --- for people -------------------------------------------------------------------------------------------
 
 
-def console_for(stream: TextIO) -> Console:
-    """Where nobody sees colours and widths, the same tables are wide and plain."""
-    from rich.console import Console
-
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else PLAIN_WIDTH)
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A fleet for a console of any width, which may change between two pictures. `every`: each shard has its row,
@@ -88,15 +69,15 @@ class Picture:
     whole: FleetView | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        fleet, narrow = self.fleet, options.max_width < NARROW_WIDTH
+        fleet = self.fleet
         names = labels((self.whole or fleet).supervisors)
         yield cell(headline(fleet, self.whole), "bold red" if fleet.degraded else "bold")
         tables = [*_of_shards(fleet, names, self.every), [_of_supervisor(fleet, one) for one in fleet.supervisors]]
-        for rows in filter(None, tables):
+        for grid in (Grid(rows, _DROPPED) for rows in tables if rows):
             yield ""
-            yield table_of(rows, _LEFT_OUT if narrow else ())
-            if narrow:
-                yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in rows if row.get("NOTE"))
+            yield grid
+            if "NOTE" not in grid.columns(options.max_width):
+                yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in grid.rows if row.get("NOTE"))
         wrong, worth = troubles(fleet, self.whole), remarks(fleet, self.whole)
         if wrong or worth:
             yield ""
@@ -170,42 +151,3 @@ def _of_supervisor(fleet: FleetView, one: SupervisorView) -> Row:
 
 def _owner(owner: str | None, names: dict[str, str]) -> str:
     return "-" if owner is None else names.get(owner, owner)
-
-
-# --- parts that other commands use too --------------------------------------------------------------------
-
-
-def table_of(rows: Sequence[Row], without: Collection[str] = ()) -> Table:
-    """At least one row, all with the same columns. Empty columns are left out."""
-    from rich.table import Table
-
-    columns = [name for name in rows[0] if name not in without and any(row[name] for row in rows)]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(
-            name,
-            justify="right" if name in _RIGHT else "left",
-            no_wrap=name not in _WRAPPED,
-            overflow="fold",
-            min_width=min(_WRAPPED_MIN_WIDTH, max(len(row[name]) for row in rows)) if name in _WRAPPED else None,
-        )
-    for row in rows:
-        table.add_row(*(row[name] for name in columns))
-    return table
-
-
-def cell(text: object, style: str = "") -> Text:
-    from rich.text import Text
-
-    shown = str(text)
-    return Text(printable(shown if len(shown) <= _CELL_MAX else f"{shown[:_CELL_MAX]}..."), style)
-
-
-def printable(text: str) -> str:
-    """What would not be seen, moves the cursor, or turns the direction of writing, as its code."""
-    return "".join(each if each.isprintable() else _code(each) for each in text)
-
-
-def _code(character: str) -> str:
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
