@@ -12,11 +12,12 @@ named `since` and `renewed_at` are unix milliseconds for people; no decision rea
 from __future__ import annotations
 
 import math
-import re
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
+
+from supervisor.names import SHARDS_MAX, count
 
 MEMBER_PREFIX = "@"
 CHECKPOINT_MAX_BYTES = 2048
@@ -28,7 +29,6 @@ COUNT_MAX = 1_000_000
 HISTORY_MAX = 8
 HISTORY_ENTRY_MAX_BYTES = 128
 REJECTED_MAX_BYTES = 300
-RANGE_MAX = 100_000
 POLICIES = ("fence", "hold")
 STATES = ("active", "draining")
 
@@ -75,7 +75,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A supervisor's own row; its key in the store is `@<id>`. `shards` is the compact form (see `compact`). `poll_ms`:
+    """A supervisor's own row; its key in the store is `@<id>`. `shards` is the folded form (see `names`). `poll_ms`:
     the poll interval in force; `rejected`: why its last reload was rejected, in at most `REJECTED_MAX_BYTES`."""
 
     id: str
@@ -169,9 +169,17 @@ def _texts(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = item.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list | tuple) or len(value) > RANGE_MAX or not all(map(_is_text, value)):
+    if not isinstance(value, list | tuple) or len(value) > SHARDS_MAX or not all(map(_is_text, value)):
         raise BadRow(f"{name} is {_shown(value)}, expected a list of texts")
     return tuple(value)
+
+
+def _shards(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Folded names; a row may not stand for more of them than a configuration."""
+    folded = _texts(item, name)
+    if (named := count(folded)) > SHARDS_MAX:
+        raise BadRow(f"{name} stands for {named} shards, expected at most {SHARDS_MAX}")
+    return folded
 
 
 def _history(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -248,7 +256,7 @@ def member_from(item: Mapping[str, Any]) -> Member:
         nonce=_text(item, "nonce"),
         duration_ms=_integer(item, "duration_ms", DURATION_MIN_MS, DURATION_MAX_MS),
         capacity=_integer(item, "capacity", high=COUNT_MAX),
-        shards=_texts(item, "shards"),
+        shards=_shards(item, "shards"),
         **{name: _text(item, name, "") for name in ("version", "digest", "host", "task", "zone")},
         since=_optional_integer(item, "since") or 0,
         renewed_at=_optional_integer(item, "renewed_at") or 0,
@@ -282,32 +290,3 @@ def snapshot_from(items: list[dict[str, Any]]) -> Snapshot:
 def short_id(supervisor_id: str) -> str:
     """The random part of a supervisor id `host:pid:random`."""
     return supervisor_id.rpartition(":")[2]
-
-
-def compact(shards: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with runs of numbers folded: `trades/0 trades/1 trades/2 chat` -> `trades/0-2 chat`."""
-    folded: list[str] = []
-    run: tuple[str, int, int] | None = None
-    for name in shards:
-        prefix, slash, index = name.rpartition("/")
-        number = int(index) if slash and re.fullmatch(r"0|[1-9]\d{0,8}", index) else None
-        if run and number is not None and run[0] == prefix and run[2] + 1 == number:
-            run = (prefix, run[1], number)
-            folded[-1] = f"{prefix}/{run[1]}-{number}"
-            continue
-        run = (prefix, number, number) if number is not None else None
-        folded.append(name)
-    return tuple(folded)
-
-
-def expand(folded: tuple[str, ...]) -> tuple[str, ...]:
-    """The inverse of `compact`. A text that is no range stands for itself; so does one that would make more than
-    `RANGE_MAX` names in all, since a row of the store is untrusted and must not cost us our memory."""
-    names: list[str] = []
-    for text in folded:
-        match = re.fullmatch(r"(.+/)(\d{1,9})-(\d{1,9})", text)
-        if match and 0 <= int(match[3]) - int(match[2]) < RANGE_MAX - len(names):
-            names.extend(f"{match[1]}{number}" for number in range(int(match[2]), int(match[3]) + 1))
-        else:
-            names.append(text)
-    return tuple(names)

@@ -19,7 +19,7 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 # Modules that decide or describe: no clock, no randomness, no thread, no loop, no store behind them.
 PURE = (
     *sorted((ROOT / "supervisor" / "core").glob("*.py")),
-    *(ROOT / "supervisor" / f"{name}.py" for name in ("records", "writes", "changes", "exits", "rules", "health")),
+    *(ROOT / "supervisor" / f"{name}.py" for name in ("names", "records", "writes", "changes", "exits", "rules", "health")),
     *(
         ROOT / "supervisor" / "configuration" / f"{name}.py"
         for name in ("settings", "relations", "values", "keys", "digest", "example", "summary", "reference")
@@ -101,7 +101,7 @@ def test_what_decides_has_no_clock_no_loop_and_no_store_behind_it(path: Path) ->
 def test_the_core_knows_nothing_but_itself_and_the_rows() -> None:
     for path in (ROOT / "supervisor" / "core").glob("*.py"):
         ours = {module for module in imports(path) if re.match(r"supervisor\.\w+", module)}
-        assert {module.split(".")[1] for module in ours} <= {"core", "records", "writes", "changes", "exits"}
+        assert {module.split(".")[1] for module in ours} <= {"core", "names", "records", "writes", "changes", "exits"}
 
 
 def test_modules_flow_one_way() -> None:

@@ -19,12 +19,9 @@ from supervisor.records import (
     HISTORY_MAX,
     MOVE_MAX_BYTES,
     NUMBER_MAX,
-    RANGE_MAX,
     BadRow,
     Lease,
     Member,
-    compact,
-    expand,
     lease_from,
     member_from,
     snapshot_from,
@@ -234,35 +231,3 @@ def test_a_history_of_any_content_stays_short_and_ends_with_the_change(garbage: 
     history = history_after(tuple(garbage), 7, ME, 1_000, reason)
     assert len(history) <= max(HISTORY_MAX, len(garbage))
     assert history[-1].startswith(f"7 aaaaaaaa 1 {reason}")
-
-
-# --- folded names -----------------------------------------------------------------------------------------
-
-NAMES = st.builds(
-    lambda stream, index: f"{stream}/{index}" if index else stream,
-    st.sampled_from(["trades", "a.b", "x-1"]),
-    st.just("") | st.integers(0, 10**10).map(str) | st.sampled_from(["eu", "us", "007", "00"]),
-)
-
-
-@given(st.lists(NAMES, unique=True))
-def test_folded_names_unfold_to_the_same_names_in_the_same_order(names: list[str]) -> None:
-    assert expand(compact(tuple(names))) == tuple(names)
-
-
-@pytest.mark.parametrize("low", [0, 9_999_995, 99_999_995, 999_999_995])
-def test_ranges_of_any_length_of_index_unfold(low: int) -> None:
-    names = tuple(f"s/{number}" for number in range(low, low + 10))
-    folded = compact(names)
-    assert expand(folded) == names
-    assert len(folded) <= 7
-
-
-def test_consecutive_numbers_fold_to_one_text() -> None:
-    assert compact(("t/0", "t/1", "t/2", "chat", "t/4")) == ("t/0-2", "chat", "t/4")
-
-
-def test_a_row_cannot_make_us_build_endless_names() -> None:
-    hostile = ("x/0-999999999", *(f"y/0-{RANGE_MAX - 1}" for _ in range(50)))
-    assert len(expand(hostile)) < RANGE_MAX + len(hostile)
-    assert expand(("x/5-3",)) == ("x/5-3",)

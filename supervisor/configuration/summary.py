@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from supervisor.configuration.settings import Settings, Stream
 from supervisor.configuration.values import duration_text
-from supervisor.records import compact
+from supervisor.names import compact
 from workers.template import parse
 
 

@@ -9,7 +9,7 @@ collision costs one refused claim and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -19,7 +19,7 @@ class Peer:
 
     id: str
     capacity: int
-    shards: frozenset[str]
+    shards: Container[str]
 
 
 def fair_share(capacities: Iterable[int], shards: int) -> int:

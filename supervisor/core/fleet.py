@@ -14,7 +14,8 @@ from supervisor.core import balance, wishes
 from supervisor.core.phases import Idle, Turn, Wanted
 from supervisor.core.state import State, owned
 from supervisor.core.watch import Watch, claimable, open_since_ns
-from supervisor.records import Lease, Member, Snapshot, expand
+from supervisor.names import expand, union
+from supervisor.records import Lease, Member, Snapshot
 
 RESERVED_POLLS = 2
 
@@ -45,16 +46,6 @@ class Fleet:
         return len(self.free - self.reserved.keys() - self.taken.keys())
 
 
-def peers_of(state: State, members: list[Member]) -> dict[str, balance.Peer]:
-    peers = {
-        member.id: balance.Peer(member.id, member.capacity, frozenset(expand(member.shards)))
-        for member in members
-        if member.state == "active" and member.fleet == state.rules.fleet
-    }
-    peers[state.me] = balance.Peer(state.me, state.rules.capacity, frozenset(state.rules.shards))
-    return peers
-
-
 def target_of(watch: Watch, row: Lease, able: frozenset[str], me: str, now_ns: int, poll_ns: int) -> str | None:
     """For whom alone a free row is, by now; `able`: the live members that do not drain."""
     if row.owner is not None:
@@ -71,9 +62,12 @@ def target_of(watch: Watch, row: Lease, able: frozenset[str], me: str, now_ns: i
 def fleet_of(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]) -> Fleet:
     """The fleet as a complete snapshot shows it to us; what we get, hold or give up by now counts as it is here,
     whatever its row said."""
-    peers = peers_of(state, members)
-    served = frozenset().union(*(peer.shards for peer in peers.values()))
-    rows = tuple(row for name, row in snapshot.leases.items() if name in served and not row.paused)
+    able = [member for member in members if _can_serve(state, member)]
+    own, sets = frozenset(state.rules.shards), {folded: expand(folded) for folded in {row.shards for row in able}}
+    peers = {row.id: balance.Peer(row.id, row.capacity, sets[row.shards]) for row in able}
+    peers[state.me] = balance.Peer(state.me, state.rules.capacity, own)
+    theirs = union(sets.values())
+    rows = tuple(row for name, row in snapshot.leases.items() if (name in own or name in theirs) and not row.paused)
     others = [row for row in rows if not _in_hand(state, row)]
     draining = {member.id for member in members if member.state == "draining"}
     leaving = frozenset(row.shard for row in others if row.owner in draining)
@@ -84,6 +78,11 @@ def fleet_of(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]
     unowned = sorted((free | leaving) - reserved.keys())
     taken = balance.assign(unowned, tuple(peers.values()), loads, share)
     return Fleet(peers, rows, free, leaving, reserved, loads, share, taken)
+
+
+def _can_serve(state: State, member: Member) -> bool:
+    """Whether it is a peer that takes shards."""
+    return member.state == "active" and member.fleet == state.rules.fleet and member.id != state.me
 
 
 def _reserved(state: State, turn: Turn, free: list[Lease], able: frozenset[str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from supervisor.core.lease import KILL_AGAIN_NS, is_in_doubt
 from supervisor.core.model import MS, Rules
 from supervisor.core.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
 from supervisor.core.watch import Watch
-from supervisor.records import Member, compact
+from supervisor.names import compact
+from supervisor.records import Member
 
 POLL_COST_RATIO = 20
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from supervisor.core import wishes
-from supervisor.records import Snapshot, expand, short_id
+from supervisor.names import Names, expand
+from supervisor.records import Snapshot, short_id
 from supervisor.showing.telling import short_host
 
 
@@ -25,7 +26,7 @@ class Candidate:
     renewed_at: int
     capacity: int
     load: int
-    shards: frozenset[str]
+    shards: Names
 
     @property
     def has_room(self) -> bool:
@@ -48,7 +49,7 @@ def candidates_in(snapshot: Snapshot, now_ms: int) -> Candidates:
             renewed_at=member.renewed_at,
             capacity=member.capacity,
             load=loads[member.id],
-            shards=frozenset(expand(member.shards)),
+            shards=expand(member.shards),
         )
         for member in snapshot.members.values()
     }

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 
 from supervisor.changes import change_of, history_after
 from supervisor.core import wishes
+from supervisor.names import missing
 from supervisor.operating.candidates import Candidate, named
 from supervisor.operating.orders import Order, Send, Sight, Step, Task, Told, Wait
 from supervisor.records import MEMBER_PREFIX, Lease
@@ -66,11 +67,10 @@ def _without_row(order: Order, task: Task) -> Told:
 
 
 def known_shards(sight: Sight) -> list[str]:
-    """All that have a row, or that somebody is configured for."""
+    """All that have a row, or that somebody is configured for; of these as many as there may be."""
     bad = (key for key in sight.bad if not key.startswith(MEMBER_PREFIX))
-    return sorted(
-        {*sight.rows, *bad, *(shard for each in sight.candidates.values() for shard in each.shards)}, key=natural
-    )
+    without, _ = missing((each.shards for each in sight.candidates.values()), sight.rows)
+    return sorted({*sight.rows, *bad, *without}, key=natural)
 
 
 def meant_by(pattern: str, shards: Sequence[str]) -> list[str]:

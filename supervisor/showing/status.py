@@ -12,6 +12,9 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
     homeless   it has no owner, and no supervisor that is configured for it has room: all are full or draining
     free       it has no owner, and somebody who is configured for it has room
 
+Of shards that have no row, but that a supervisor names, at most `SHARDS_MAX` are there; who names the others is told as
+if its row were bad.
+
 The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too; a flaw
 of one that does is only shown. The fields of these classes are the keys of `status --json`, which docs/status.md lists.
 """
@@ -23,9 +26,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from supervisor.changes import Change, changes_of, full_ids
-from supervisor.records import Lease, Member, Snapshot, expand
+from supervisor.names import SHARDS_MAX, expand, missing, union
+from supervisor.records import Lease, Member, Snapshot
 
 STATES = ("silent", "stale", "homeless", "free", "held", "paused", "retired")  # what is wrong first
+CROWDED = f"not all of its shards are listed: all supervisors together name more than {SHARDS_MAX} that have no row"
 FINE = ("held", "paused", "retired")
 
 
@@ -95,33 +100,32 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     theirs is shown, and the shards of that configuration are none of it."""
     fleets = fleets_in(snapshot, now_unix_ms)
     expected = fleet if fleets and fleet not in fleets else ""
-    configured = () if expected else configured
+    configured = frozenset(() if expected else configured)
     live = {member: expand(member.shards) for member in snapshot.members.values() if _is_live(member, now_unix_ms)}
-    wanted = {shard for shards in live.values() for shard in shards} | set(configured)
-    if not live and not configured:  # a fleet that is down altogether has retired nothing that we know of
-        wanted |= set(snapshot.leases)
+    without_row, left_out = missing(live.values(), snapshot.leases)
+    wanted, nobody_knows = union(set(live.values())), not live and not configured
     held = Counter(lease.owner for lease in snapshot.leases.values() if lease.owner is not None)
-    roomy = {
-        shard
-        for member, shards in live.items()
-        if member.state == "active" and held[member.id] < member.capacity
-        for shard in shards
-    }
+    roomy = union({live[member] for member in live if member.state == "active" and held[member.id] < member.capacity})
+
+    def is_wanted(shard: str) -> bool:
+        return nobody_knows or shard in wanted or shard in configured
+
     full = full_ids((*snapshot.members, *(owner for owner in held if owner is not None)))
     shards = tuple(
         _unclaimed(shard, shard in roomy or not live)
         if (lease := snapshot.leases.get(shard)) is None
-        else _shard(lease, shard in wanted, shard in roomy or not live, full, now_unix_ms)
-        for shard in sorted(wanted | set(snapshot.leases), key=natural)
+        else _shard(lease, is_wanted(shard), shard in roomy or not live, full, now_unix_ms)
+        for shard in sorted({*snapshot.leases, *without_row, *configured}, key=natural)
     )
     usual = _usual([member.digest for member in live])
     supervisors = tuple(
         _supervisor(member, held[member.id], usual, now_unix_ms)
         for member in sorted(snapshot.members.values(), key=lambda member: member.id)
     )
+    bad = {**snapshot.bad, **{member.key: CROWDED for member, names in live.items() if names in left_out}}
     flaws = {name: "; ".join(lease.flaws) for name, lease in snapshot.leases.items() if lease.flaws}
     name = ", ".join(fleets) or fleet
-    return fleet_of(name, expected, now_unix_ms, supervisors, shards, snapshot.bad, flaws)
+    return fleet_of(name, expected, now_unix_ms, supervisors, shards, bad, flaws)
 
 
 def fleets_in(snapshot: Snapshot, now_unix_ms: int) -> list[str]:

@@ -13,7 +13,8 @@ from itertools import takewhile
 from supervisor.changes import Change
 from supervisor.configuration.values import duration_text
 from supervisor.core import wishes
-from supervisor.records import compact, short_id
+from supervisor.names import compact
+from supervisor.records import short_id
 from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
 
 _LISTED_MAX = 12
