@@ -71,18 +71,20 @@ class Reloader:
         except ConfigError as error:
             for warning in error.warnings:
                 self._journal.write("warning", "config.warning", reason=warning)
-            self._reject(error.problems)
+            self._reject(error.problems, error.outline)
         except Exception as error:  # whatever a reading can meet, the service goes on as it is
-            self._reject((f"it could not be read: {type(error).__name__}",))
+            problem = f"it could not be read: {type(error).__name__}"
+            self._reject((problem,), problem)
         else:
             self._take(loaded)
         self._notifier.ready(self._owner.describe())
 
-    def _reject(self, problems: tuple[str, ...]) -> None:
+    def _reject(self, problems: tuple[str, ...], outline: str) -> None:
+        """`outline`: what everybody in the fleet may read of the first."""
         for problem in problems:
             self._journal.write("error", "config.rejected", reason=problem)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        first = problems[0].encode()[: REJECTED_MAX_BYTES - len(more)].decode(errors="ignore")
+        first = outline.encode()[: REJECTED_MAX_BYTES - len(more)].decode(errors="ignore")
         self._owner.reject(first + more)
 
     def _take(self, loaded: Loaded) -> None:

@@ -301,14 +301,14 @@ stray
         ),
         ("python_path = /no/such/folder", "python_path: there is no folder /no/such/folder"),
         ("include = nothing.ini", "include names nothing.ini, but "),
-        ("http = 9110", "expected off, or an address and a port from 1 to 65535, such as 127.0.0.1:9110, [::1]:9110"),
-        ("http = 127.0.0.1:0", "expected off, or an address and a port from 1 to 65535"),
-        ("http = 127.0.0.1:65536", "expected off, or an address and a port from 1 to 65535"),
-        ("http = ::1:9110", "expected off, or an address and a port from 1 to 65535"),
-        ("http = status.example:80", "expected off, or an address and a port from 1 to 65535"),
-        ("http = on", "expected off, or an address and a port from 1 to 65535"),
-        ("http_hosts = a.example:80", "expected names or addresses without a port"),
-        ("http_hosts = https://a.example", "expected names or addresses without a port"),
+        ("http = 9110", "http needs off, or an address and a port from 1 to 65535, such as 127.0.0.1:9110, [::1]:9110"),
+        ("http = 127.0.0.1:0", "http needs off, or an address and a port from 1 to 65535"),
+        ("http = 127.0.0.1:65536", "http needs off, or an address and a port from 1 to 65535"),
+        ("http = ::1:9110", "http needs off, or an address and a port from 1 to 65535"),
+        ("http = status.example:80", "http needs off, or an address and a port from 1 to 65535"),
+        ("http = on", "http needs off, or an address and a port from 1 to 65535"),
+        ("http_hosts = a.example:80", "http_hosts needs names or addresses without a port"),
+        ("http_hosts = https://a.example", "http_hosts needs names or addresses without a port"),
     ],
 )
 def test_a_bad_value_is_answered_with_one_that_works(write: Callable[..., str], extra: str, expected: str) -> None:
@@ -439,15 +439,15 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("shards = a/b", "expected a range (0-15) or names (eu, us, asia)"),
         ("shards = a, b, a", "expected each shard once, but a stands there twice"),
         ("reconnect_min = 2m", "reconnect_min 2m must not exceed reconnect_max 1m; reconnect_min = 1m works"),
-        ("handler = trades", "expected a file and a class (./trades.py:Trades) or a module and a class"),
-        ("sink = file", "sink is 'file', expected one of stdout, jsonl:PATH, discard"),
-        ("sink = https://x", "expected one of those that this version has: stdout, jsonl:PATH, discard"),
+        ("handler = trades", "handler needs a file and a class (./trades.py:Trades) or a module and a class"),
+        ("sink = file", "sink needs one of stdout, jsonl:PATH, discard"),
+        ("sink = https://x", "sink needs one of those that this version has: stdout, jsonl:PATH, discard"),
         ("header.Sec-WebSocket-Extensions = permessage-deflate", "none (such as permessage-deflate) is implemented"),
         ("header.Upgrade = h2c", "header.Upgrade is set by the handshake itself; remove it"),
-        ("header.a b = 1", "header.a b is no header"),
+        ("header.a b = 1", "the name of a header holds letters, digits and -, as in header.Authorization"),
         ("header.A = 1\nheader.a = 2", "header.a is there twice"),
         ("header. = 1", "unknown key header."),
-        ("environment = A-B", "expected names of environment variables"),
+        ("environment = A-B", "environment needs names of environment variables"),
         ("tls_ca = none.pem", "tls_ca: there is no file "),
     ],
 )
@@ -602,6 +602,67 @@ def test_no_secret_is_in_a_message_the_settings_the_summary_or_the_digest(
     )
     assert len(found) == 6
     assert SECRET not in "\n".join(found)
+
+
+MISTAKES = r"""
+environment = API_KEY=@|sink = https://u:@@h/|sink = @|handler = @|shards = @, b/|close_code = @|connect_timeout = @
+url = ws://h/${@}|url = ws://h/${x:@}|url = ws://h/${env:@}|url = @|header.A =|subscribe = ${@}|max_message = @
+Bearer @ = x|@|@ = x|header.Bad @ = x|headr.B @ = x|{"token": "@"}|["a", "@"]|[@]|[stream:@ x]|[strem:@ x]
+url = ws://h/\n  @\nurl = @|@ = 1\n@ = 2|[@]\n[@] x|outage_policy = @|tls_ca = x\n  @|environment = ${env:A} @
+"""
+
+
+@pytest.mark.parametrize("line", MISTAKES.strip().replace("\n", "|").split("|"))
+def test_a_mistake_repeats_nothing_that_may_be_a_secret(write: Callable[..., str], line: str) -> None:
+    text = MINIMAL.replace("url = wss://feed.example/ws\n", "header.X = y\n")
+    found = problems(write(text, stream=line.replace("@", SECRET).replace("\\n", "\n") + "\n"))
+    assert [problem for problem in found if SECRET in problem] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "http = u:@@h:1",
+            "http = @",
+            "http_hosts = u:@@h",
+            "fleet = @ x",
+            "capacity = @",
+            "store = @",
+            "store = x://@",
+        ),
+        *(
+            "lease_duration = @",
+            "log_level = @",
+            "python_path = x\0@",
+            "crash_limit = ${@}",
+            "@ = 1",
+            "margin = ${env:@}",
+        ),
+    ],
+)
+def test_a_mistake_of_the_supervisor_repeats_nothing_that_may_be_a_secret(write: Callable[..., str], line: str) -> None:
+    found = problems(write(f"[supervisor]\n{line.replace('@', SECRET)}\n[stream:a]\nurl = ws://h/\n"))
+    assert [problem for problem in found if SECRET in problem] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "outline"),
+    [
+        ("connect_timeout = soon", "connect_timeout needs a duration such as 250ms, 10s, 5m or 1h"),
+        ("tls_ca = nowhere", "tls_ca: there is no such file"),
+        ("handler = nowhere.py:X", "handler: there is no such file"),
+        ("header.X = ${file:nowhere}", "header.X: what a ${file:...} names cannot be had"),
+        ("urk = 1", "unknown key urk in [stream:trades], did you mean url?"),
+    ],
+)
+def test_what_the_fleet_may_read_of_a_mistake_is_its_place_the_key_and_what_is_right(
+    write: Callable[..., str], line: str, outline: str
+) -> None:
+    source = write(stream=f"{line}\n")
+    with pytest.raises(ConfigError) as caught:
+        load(source, {})
+    assert caught.value.outline == f"{source}:6: {outline}"
 
 
 def test_a_literal_secret_is_shown_by_no_summary_and_changes_no_digest(write: Callable[..., str]) -> None:

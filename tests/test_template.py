@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_used_is_named_without_its_content(
         ("${", "never closed"),
         ("a ${shard", "never closed"),
         ("${}", "is no name"),
-        ("${shrad}", r"\$\{shrad\} is no name, expected fleet, stream"),
+        ("${shrad}", r"a \$\{\.\.\.\} is no name, expected fleet, stream"),
         ("${vault:x}", "unknown source, expected env, file, credential"),
         ("${env:}", "lacks the name"),
     ],
@@ -125,6 +125,17 @@ def test_a_file_that_cannot_be_used_is_named_without_its_content(
 def test_a_placeholder_that_means_nothing_is_refused_when_it_is_parsed(text: str, reason: str) -> None:
     with pytest.raises(TemplateError, match=reason):
         parse(text)
+
+
+def test_what_only_looks_like_a_placeholder_is_not_repeated() -> None:
+    """It may be a piece of a password with a dollar in it."""
+    for text in ("pa${ss:w0rd}", "pa${ss-w0rd}", "${credential:/ss-w0rd}", "pa${ss-w0rd"):
+        with pytest.raises(TemplateError) as error:
+            parse(text)
+        assert "w0rd" not in str(error.value)
+    with pytest.raises(TemplateError) as error:
+        expand("pa${env:ss-w0rd}")
+    assert "w0rd" not in str(error.value)
 
 
 @given(st.text())

@@ -9,7 +9,8 @@
 
 What holds: a text without placeholders comes out as it went in; inserted text is never scanned again; with
 `json=True` and a text that begins like a JSON object, array or string, inserted text is escaped so that it
-cannot leave the JSON string in which it stands. No error carries an inserted value: those are often secrets.
+cannot leave the JSON string in which it stands. No error carries an inserted value, a default, or a placeholder that is
+none: those are often secrets.
 
 Not promised: that the result is valid for its purpose. A file may hold a line break that no header may carry;
 whoever sends the result checks it.
@@ -29,6 +30,8 @@ NAMES = ("fleet", "stream", "shard", "index", "connection", "epoch", "checkpoint
 SOURCES = ("env", "file", "credential")
 FILE_MAX_BYTES = 65_536
 
+_DOUBLED = "a dollar itself is written $$"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _DOLLAR = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
 
 
@@ -45,7 +48,9 @@ class Placeholder:
     default: str | None
 
     def __str__(self) -> str:
-        return "${" + (f"{self.source}:" if self.source else "") + self.name + "}"
+        """For messages: a piece of a secret with a dollar in it may look like one that asks for a variable."""
+        shown = self.name if self.source != "env" or _VARIABLE.fullmatch(self.name) else "..."
+        return "${" + (f"{self.source}:" if self.source else "") + shown + "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ def parse(text: str) -> Template:
             parts.append(literal)
             literal = ""
         if not match[2]:
-            raise TemplateError("a ${ is never closed by }; a dollar itself is written $$")
+            raise TemplateError(f"a ${{ is never closed by }}; {_DOUBLED}")
         parts.append(_placeholder(match[1]))
     literal += text[position:]
     if literal:
@@ -135,13 +140,14 @@ def _placeholder(inner: str) -> Placeholder:
     if not colon:
         source, name = "", body
     if source and source not in SOURCES:
-        raise TemplateError(f"${{{body}}} asks an unknown source, expected {', '.join(SOURCES)}")
+        raise TemplateError(f"a ${{...:...}} asks an unknown source, expected {', '.join(SOURCES)}; {_DOUBLED}")
     if not source and name not in NAMES:
-        raise TemplateError(f"${{{body}}} is no name, expected {', '.join(NAMES)}, or env:, file:, credential:")
+        expected = f"expected {', '.join(NAMES)}, or env:, file:, credential:"
+        raise TemplateError(f"a ${{...}} is no name, {expected}; {_DOUBLED}")
     if not name:
-        raise TemplateError(f"${{{body}}} lacks the name after the colon")
+        raise TemplateError(f"${{{source}:}} lacks the name after the colon")
     if source == "credential" and "/" in name:
-        raise TemplateError(f"${{{body}}} is a path, expected the plain name of a credential")
+        raise TemplateError("a ${credential:...} is a path, expected the plain name of a credential")
     return Placeholder(source, name, default if separator else None)
 
 
@@ -166,9 +172,7 @@ def _value(
 
 def _variable(part: Placeholder, environment: Mapping[str, str]) -> str:
     if part.name not in environment:
-        raise TemplateError(
-            f"{part} is not set in the environment; set it, or give a default: ${{env:{part.name}:-...}}"
-        )
+        raise TemplateError(f"{part} is not set in the environment; set it, or give a default: {str(part)[:-1]}:-...}}")
     return environment[part.name]
 
 

@@ -37,11 +37,19 @@ SOURCES = ("env", "file", "credential")  # of placeholders, beside plain names
 
 
 class ConfigError(Exception):
-    """Everything that is wrong, one sentence each; `warnings` may say why. `permission`: the file may not be read."""
+    """Everything that is wrong, one sentence each; `warnings` may say why. `outline`: the first of them, for everybody
+    in the fleet; it repeats nothing of the file. `permission`: the file may not be read."""
 
-    def __init__(self, problems: tuple[str, ...], permission: bool = False, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        problems: tuple[str, ...],
+        permission: bool = False,
+        warnings: tuple[str, ...] = (),
+        outline: str = "",
+    ) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+        self.outline = outline or problems[0]
         self.permission = permission
         self.warnings = warnings
 
@@ -111,7 +119,8 @@ def _surveyed(
 
 def _error(reading: Reading) -> ConfigError:
     """A misspelt override, which is but a warning, may be why something is missing."""
-    return ConfigError(_shown(reading.problems), warnings=_shown(reading.warnings))
+    outline = min(reading.problems).outline
+    return ConfigError(_shown(reading.problems), warnings=_shown(reading.warnings), outline=outline)
 
 
 def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:
@@ -152,25 +161,28 @@ def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) 
         try:
             main["store"] = parse_store(main["store"], reading.base).url
         except ValueError as error:
-            reading.complain(section.place_of(["store"]), str(error))
+            reading.complain(section.place_of(["store"]), str(error), "store is no URL of a store")
     _check_durations(reading, section, main)
     for name in ("state_dir", "run_dir"):
         obstacle = in_the_way(main[name]) if main[name] is not None else ""
         if obstacle:
-            reading.complain(section.place_of([name]), f"{name}: {obstacle}, expected a folder or nothing")
+            sentence = f"{name}: {obstacle}, expected a folder or nothing"
+            reading.complain(section.place_of([name]), sentence, f"{name} is no folder")
     if main["http_hosts"] and main["http"] is None:
         reading.warn(section.place_of(["http_hosts"]), "http_hosts means nothing while http is off")
     if main["run_dir"] is not None:
         try:
             socket_path(main["run_dir"])
         except ValueError as error:
-            reading.complain(section.place_of(["run_dir"]), f"run_dir: {error}")
+            reading.complain(section.place_of(["run_dir"]), f"run_dir: {error}", "run_dir is too long for a socket")
     for folder in main["python_path"] or ():
         if not folder.is_dir():
-            reading.complain(section.place_of(["python_path"]), f"python_path: there is no folder {folder}")
+            sentence = f"python_path: there is no folder {folder}"
+            reading.complain(section.place_of(["python_path"]), sentence, "python_path: there is no such folder")
     hiding = hidden_by(main["python_path"] or ())
     if hiding:
-        reading.complain(section.place_of(["python_path"]), f"{hiding} hides a package of tenured; rename or remove it")
+        sentence = f"{hiding} hides a package of tenured; rename or remove it"
+        reading.complain(section.place_of(["python_path"]), sentence, "python_path hides a package of tenured")
 
 
 def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -> None:

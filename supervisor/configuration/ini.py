@@ -3,7 +3,7 @@
 What holds: `ConfigParser` does the parsing (no interpolation, case kept, comments on lines of their own), and two
 of its public hooks tell where it stands, so that there is no second grammar that could disagree. Nothing stops at
 the first mistake: every duplicate, stray line and unreadable include becomes a problem `FILE:LINE: sentence`.
-No problem repeats a value, because a value may be a secret.
+No problem repeats a value, because a value may be a secret; of names see `repeated`.
 
 `include = conf.d/*.ini` in `[supervisor]` of the main file adds the files in sorted order; they may not include
 further ones. Relative paths, also those in included files, resolve against the folder of the main file.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from supervisor.configuration import repeated
 from workers.regular import open_regular
 
 FILE_MAX_BYTES = 4 * 1024 * 1024
@@ -48,11 +49,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
+    """`brief` stands for the sentence where that repeats something of the file: the fleet reads no more than that."""
+
     place: Place
     sentence: str
+    brief: str = ""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.sentence}"
+
+    @property
+    def outline(self) -> str:
+        return f"{self.place}: {self.brief or self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +131,10 @@ class _Marks:
             return None
         self.section = match["header"]
         if match.end() != len(text):
-            self._complain(f"text after [{self.section}]; comments stand on lines of their own")
+            self._complain(f"text after [{repeated.section(self.section)}]; comments stand on lines of their own")
         if self.section in self.headers:
-            self._complain(f"[{self.section}] stands already in line {self.headers[self.section]}; join the two")
+            shown = repeated.section(self.section)
+            self._complain(f"[{shown}] stands already in line {self.headers[self.section]}; join the two")
         self.headers.setdefault(self.section, self.line)
         return match
 
@@ -133,8 +142,9 @@ class _Marks:
         """Stands in for the parser's `optionxform`: the name as it is, noted with its line."""
         place = (self.section, name)
         if place in self.keys:
+            shown = repeated.key(name)
             self._complain(
-                f"{name} stands already in line {self.keys[place]}; several values are indented lines of one key"
+                f"{shown} stands already in line {self.keys[place]}; several values are indented lines of one key"
             )
         self.keys.setdefault(place, self.line)
         return name
@@ -204,7 +214,8 @@ def _add(found: _Gathering, file: str, text: str) -> None:
                 Problem(entry.place, "a key before the first [section]") for entry in entries.values()
             )
         elif first is not None:
-            found.problems.append(Problem(place, f"[{name}] stands already in {first.place}; join the two"))
+            shown = repeated.section(name)
+            found.problems.append(Problem(place, f"[{shown}] stands already in {first.place}; join the two"))
         else:
             found.sections[name] = Section(name, place, entries)
 
@@ -217,7 +228,8 @@ def _include(found: _Gathering, base: Path, main_file: str) -> None:
     for pattern in filter(None, (line.strip() for line in entry.value.split("\n"))):
         paths = sorted(glob.glob(pattern, root_dir=base))
         if not paths and not glob.has_magic(pattern):
-            found.problems.append(Problem(entry.place, f"include names {pattern}, but {base} has no such file"))
+            sentence = f"include names {pattern}, but {base} has no such file"
+            found.problems.append(Problem(entry.place, sentence, "include names a file that is not there"))
         elif not paths:
             found.warnings.append(Problem(entry.place, f"include: no file in {base} matches {pattern}"))
         for path in paths:
@@ -227,4 +239,4 @@ def _include(found: _Gathering, base: Path, main_file: str) -> None:
             try:
                 _add(found, shown, _text(base / path, shown, found))
             except Unreadable as error:
-                found.problems.append(Problem(entry.place, f"include: {error}"))
+                found.problems.append(Problem(entry.place, f"include: {error}", "include: a file cannot be read"))

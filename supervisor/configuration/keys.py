@@ -37,7 +37,6 @@ class Key:
     restart: bool = False  # a reload cannot change it
     lines: bool = False  # several indented lines are several values
     template: bool = False  # stays a template; the child expands it at every connect
-    secret: bool = False  # its text never appears in a message
     reload: str = ""  # what a reload does with a change, if it is not what it does with most keys of the section
 
 
@@ -231,7 +230,6 @@ KEYS: tuple[Key, ...] = (
         shown=True,
         lines=True,
         template=True,
-        secret=True,
     ),
     Key(
         STREAM,
@@ -242,7 +240,6 @@ KEYS: tuple[Key, ...] = (
         shown=True,
         lines=True,
         template=True,
-        secret=True,
     ),
     Key(
         STREAM,
@@ -251,7 +248,6 @@ KEYS: tuple[Key, ...] = (
         "A header of the handshake: header.NAME = VALUE.",
         example="Bearer ${file:/run/secrets/token}",
         template=True,
-        secret=True,
     ),
     Key(
         STREAM,

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from supervisor.configuration import repeated
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section
 from supervisor.configuration.keys import Key, find, keys_of, meant
 from workers.template import TemplateError
 from workers.template import parse as parse_template
-
-_SHOWN_MAX = 60
 
 
 @dataclass(slots=True)
@@ -38,8 +37,8 @@ class Reading:
     def credentials(self) -> str:
         return self.environ.get("CREDENTIALS_DIRECTORY", "")
 
-    def complain(self, place: Place, sentence: str) -> None:
-        self.problems.append(Problem(place, sentence))
+    def complain(self, place: Place, sentence: str, brief: str = "") -> None:
+        self.problems.append(Problem(place, sentence, brief))
 
     def warn(self, place: Place, sentence: str) -> None:
         """Of what works, but is probably not meant."""
@@ -59,11 +58,7 @@ def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[
     for name, entry in section.entries.items():
         known = find(kind, name)
         if known is None:
-            near = meant(kind, name)
-            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(keys_of(kind))}"
-            reading.complain(
-                entry.place, f"unknown key {name} in [{section.name}], {hint}".replace("header.,", "header.NAME,")
-            )
+            reading.complain(entry.place, _unknown(kind, name, section.name))
         elif known.name.endswith("."):
             found[known.name][name.removeprefix(known.name)] = value_of(reading, known, name, entry, variables)
         else:
@@ -71,8 +66,16 @@ def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[
     return found
 
 
+def _unknown(kind: str, name: str, section: str) -> str:
+    near = meant(kind, name)
+    known = ", ".join(f"{key}NAME" if key.endswith(".") else key for key in keys_of(kind))
+    hint = f"did you mean {repeated.key(near)}?" if near else f"expected one of {known}"
+    return f"unknown key {repeated.key(name)} in [{repeated.section(section)}], {hint}"
+
+
 def value_of(reading: Reading, key: Key, name: str, entry: Entry, variables: Mapping[str, str]) -> Any:
     """None after a complaint; a tuple where several lines are several values."""
+    name = repeated.key(name)
     texts = [line for line in (line.strip() for line in entry.value.split("\n")) if line]
     if not texts:
         instead = f"remove the line for the default {key.default}" if key.default else "give it one or remove the line"
@@ -93,15 +96,13 @@ def _value(reading: Reading, key: Key, name: str, text: str, place: Place, varia
     try:
         template = parse_template(text)
     except TemplateError as error:
-        # What looks like a wrong placeholder may be a piece of a secret with a dollar in it.
-        sentence = (
-            "a ${...} in it means nothing; a dollar itself is written $$" if key.name == "header." else str(error)
-        )
-        return reading.complain(place, f"{name}: {sentence}")
+        return reading.complain(place, f"{name}: {error}")
     if key.template:
         for source, sentence in template.missing(reading.environ, reading.base, reading.credentials):
-            tell = reading.complain if source in reading.needed else reading.warn
-            tell(place, f"{name}: {sentence}")
+            if source in reading.needed:
+                reading.complain(place, f"{name}: {sentence}", f"{name}: what a ${{{source}:...}} names cannot be had")
+            else:
+                reading.warn(place, f"{name}: {sentence}")
     else:
         early = [plain for plain in template.names() if plain not in variables]
         if early:
@@ -111,11 +112,10 @@ def _value(reading: Reading, key: Key, name: str, text: str, place: Place, varia
         try:
             expanded = template.expand(variables, reading.environ, reading.base, reading.credentials)
         except TemplateError as error:
-            return reading.complain(place, f"{name}: {error}")
+            return reading.complain(place, f"{name}: {error}", f"{name}: what a placeholder names cannot be had")
     try:
         return key.parse(text if key.template else expanded, reading.base)
     except ValueError as error:
-        shown = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
-        return reading.complain(
-            place, f"{name} needs {error}" if key.secret else f"{name} is {shown!r}, expected {error}"
-        )
+        needs = f"{name} needs {error}"
+        shown = repeated.value(text) if key.parse.plain else ""
+        return reading.complain(place, f"{name} is {shown}, expected {error}" if shown else needs, needs)

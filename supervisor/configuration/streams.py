@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from supervisor.configuration import relations
+from supervisor.configuration import relations, repeated
 from supervisor.configuration.folders import absent_folder, sink_in_the_way
 from supervisor.configuration.ini import Place, Section
 from supervisor.configuration.keys import STREAM, SUPERVISOR, meant
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Stream
 from supervisor.configuration.subscriptions import json_problem
-from supervisor.configuration.values import NAME, SHARDS_MAX, header_problem, nearest
+from supervisor.configuration.values import NAME, header_problem, nearest
+from supervisor.names import SHARDS_MAX
 from workers.spec import StreamSpec
 from workers.template import parse as parse_template
 
@@ -54,11 +55,13 @@ def _meant(section: str) -> tuple[str, str, str]:
     kind, colon, name = section.partition(":")
     if kind != STREAM or not colon:
         near = nearest(kind, (SUPERVISOR, STREAM))
-        right = {SUPERVISOR: "[supervisor]", STREAM: f"[stream:{name or 'NAME'}]", "": ""}[near]
+        named = repeated.section(f"{STREAM}:{name or 'NAME'}")
+        right = {SUPERVISOR: "[supervisor]", STREAM: f"[{named}]", "": ""}[near]
         hint = f"did you mean {right}?" if right else "expected [supervisor] or [stream:NAME]"
-        return near, name, f"unknown section [{section}], {hint}"
+        return near, name, f"unknown section [{repeated.section(section)}], {hint}"
     if not NAME.fullmatch(name):
-        return STREAM, name, f"[{section}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
+        shown = repeated.section(section)
+        return STREAM, name, f"[{shown}] needs a name of at most 64 letters, digits, dots, dashes and underscores"
     return STREAM, name, ""
 
 
@@ -93,16 +96,19 @@ def _check_headers(reading: Reading, section: Section, headers: list[str]) -> No
         if sentence:
             reading.complain(place, sentence)
         if header.lower() in (earlier.lower() for earlier in headers[:number]):
-            reading.complain(place, f"header.{header} is there twice, upper and lower case are the same; remove one")
+            shown = repeated.key(f"header.{header}")
+            reading.complain(place, f"{shown} is there twice, upper and lower case are the same; remove one")
 
 
 def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
     handler = values["handler"] or ""
     file = Path(handler.rpartition(":")[0])
     if file.suffix == ".py" and not file.is_file():
-        reading.complain(section.place_of(["handler"]), f"handler: there is no file {file}")
+        sentence = f"handler: there is no file {file}"
+        reading.complain(section.place_of(["handler"]), sentence, "handler: there is no such file")
     if values["tls_ca"] is not None and not values["tls_ca"].is_file():
-        reading.complain(section.place_of(["tls_ca"]), f"tls_ca: there is no file {values['tls_ca']}")
+        sentence = f"tls_ca: there is no file {values['tls_ca']}"
+        reading.complain(section.place_of(["tls_ca"]), sentence, "tls_ca: there is no such file")
 
 
 def _check_sink(reading: Reading, section: Section, sink: str, state_dir: Path | None) -> None:
@@ -111,7 +117,7 @@ def _check_sink(reading: Reading, section: Section, sink: str, state_dir: Path |
         return
     place, obstacle, absent = section.place_of(["sink"]), sink_in_the_way(path), absent_folder(path)
     if obstacle:
-        reading.complain(place, f"sink: {obstacle}, events could not be written")
+        reading.complain(place, f"sink: {obstacle}, events could not be written", "sink: events could not be written")
     elif absent and absent != state_dir:  # which is made at the start; others may be there on the host that runs it
         reading.warn(place, f"sink: there is no folder {absent}, events cannot be written to it")
 

@@ -17,23 +17,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from supervisor.names import SHARDS_MAX
 from workers.template import parse as parse_template
 
 
 @dataclass(frozen=True, slots=True)
 class Parse:
+    """`plain`: nobody keeps a secret there, so that a short text which is none of these may be repeated."""
+
     accepts: str
     read: Callable[[str, Path], Any]
+    plain: bool = False
 
     def __call__(self, text: str, base: Path) -> Any:
         return self.read(text, base)
 
 
-def accepting(words: str) -> Callable[[Callable[[str, Path], Any]], Parse]:
-    return lambda read: Parse(words, read)
+def accepting(words: str, plain: bool = False) -> Callable[[Callable[[str, Path], Any]], Parse]:
+    return lambda read: Parse(words, read, plain)
 
 
-SHARDS_MAX = 10_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 SINKS = ("stdout", "jsonl:PATH", "discard")
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -74,7 +77,7 @@ def size_text(size: int) -> str:
 def duration(low_ms: int, high_ms: int) -> Parse:
     """Milliseconds."""
 
-    @accepting(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
+    @accepting(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}", plain=True)
     def parse(text: str, base: Path) -> int:
         match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
         if match is None:
@@ -90,7 +93,7 @@ def duration(low_ms: int, high_ms: int) -> Parse:
 def size(low: int, high: int) -> Parse:
     """Bytes."""
 
-    @accepting(f"a size from {size_text(low)} to {size_text(high)}")
+    @accepting(f"a size from {size_text(low)} to {size_text(high)}", plain=True)
     def parse(text: str, base: Path) -> int:
         match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
         if match is None:
@@ -106,7 +109,7 @@ def size(low: int, high: int) -> Parse:
 def count(low: int, high: int, word: str = "") -> Parse:
     """A whole number; `word` (which becomes None) may stand for one that is found at run time."""
 
-    @accepting(f"{word} or a number from {low} to {high}".removeprefix(" or "))
+    @accepting(f"{word} or a number from {low} to {high}".removeprefix(" or "), plain=True)
     def parse(text: str, base: Path) -> int | None:
         if word and text == word:
             return None
@@ -118,7 +121,7 @@ def count(low: int, high: int, word: str = "") -> Parse:
 
 
 def choice(*allowed: str) -> Parse:
-    @accepting(f"one of {', '.join(allowed)}")
+    @accepting(f"one of {', '.join(allowed)}", plain=True)
     def parse(text: str, base: Path) -> str:
         if text not in allowed:
             near = nearest(text, allowed)
@@ -134,7 +137,7 @@ def store(text: str, base: Path) -> str:
     return text
 
 
-@accepting("a name: at most 64 letters, digits, dots, dashes and underscores")
+@accepting("a name: at most 64 letters, digits, dots, dashes and underscores", plain=True)
 def name(text: str, base: Path) -> str:
     if not NAME.fullmatch(text):
         raise ValueError("a name of at most 64 letters, digits, dots, dashes and underscores")
@@ -186,7 +189,7 @@ def host_names(text: str, base: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@accepting("a code that may be sent: 1000 to 1003, 1007 to 1014, or 3000 to 4999")
+@accepting("a code that may be sent: 1000 to 1003, 1007 to 1014, or 3000 to 4999", plain=True)
 def close_code(text: str, base: Path) -> int:
     value = int(text) if re.fullmatch(r"[0-9]{4}", text) else 0
     if not ((1000 <= value <= 1014 and value not in (1004, 1005, 1006)) or 3000 <= value <= 4999):
@@ -202,7 +205,7 @@ def variable_names(text: str, base: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@accepting("a range (0-15), names (eu, us, asia), or a mixture of both, each once and at most 10000")
+@accepting("a range (0-15), names (eu, us, asia), or a mixture of both, each once and at most 10000", plain=True)
 def indices(text: str, base: Path) -> tuple[str, ...]:
     """`0-15`, `eu, us, asia`, or a mixture: the indices of the shards in the order of the file."""
     found: list[str] = []
@@ -287,7 +290,7 @@ def message(text: str, base: Path) -> str:
 def header_problem(header: str) -> str:
     """What is wrong with a header's name, as a sentence; empty: nothing."""
     if not _TOKEN.fullmatch(header):
-        return f"header.{header} is no header, expected for example header.Authorization"
+        return "the name of a header holds letters, digits and -, as in header.Authorization"
     if header.lower() == "sec-websocket-extensions":
         return f"header.{header} asks for an extension, but none (such as permessage-deflate) is implemented; remove it"
     if header.lower() in _OURS:
