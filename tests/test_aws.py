@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -214,6 +215,19 @@ def test_each_call_shown_exists_and_names_files_that_are_there(line: str) -> Non
     shape = model.operation_model(known[command]).input_shape
     takes = {xform_name(name).replace("_", "-") for name in shape.members} | {"cli-input-json"}
     assert set(names) <= takes
+
+
+def test_the_command_shown_mounts_folders_that_a_reload_sees_and_passes_what_signs_requests() -> None:
+    page = (FOLDER.parents[1] / "docs" / "containers.md").read_text()
+    (words,) = [shlex.split(line) for line in page.splitlines() if line.startswith("docker run ")]
+    options = list(itertools.pairwise(words))
+    last = dockerfile.stages()[-1]
+    mounted = {value.split(":")[1] for option, value in options if option == "-v"}
+    configured = str(Path(dockerfile.only(last, "CMD").words[-1]).parent)
+    assert configured in mounted
+    assert mounted - {configured} <= set(dockerfile.only(last, "VOLUME").words)
+    passed = {value for option, value in options if option == "-e"}
+    assert passed == {"TENURED_STORE", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
 
 def test_the_compose_file_shown_is_a_valid_configuration_of_the_image() -> None:

@@ -26,8 +26,10 @@ PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT /
 
 # Pages whose commands need a machine of their own, and the tests that follow them there.
 ELSEWHERE = {"docs/systemd.md": "tests/systemd/__main__.py"}
-# What lines begin with that other programs obey: the installation, which CI does, the service manager, the cloud.
-FOREIGN = ("python3 ", "systemctl ", "journalctl ", "docker ", "aws ")
+# What lines begin with that other programs obey: the installation, which CI does, the service manager, the cloud, an
+# engine.
+FOREIGN = ("python3 ", "systemctl ", "journalctl ", "docker ", "aws ", "GATEWAY_PORT=")
+LOCAL_ENGINE = "http://127.0.0.1:8000"  # on the pages
 ASKING = ("status", "history", "health", "move", "pause", "resume", "forget", "drain")  # there has to be a fleet
 README_LINES_MAX = 200
 
@@ -70,7 +72,7 @@ def test_every_command_shown_runs(page: str, tmp_path: Path, ministack: Engine) 
         for block in shown(page):
             if not re.search(r"tenured run", block) and re.search(rf"tenured ({'|'.join(ASKING)})", block):
                 stage.fleet()
-            done = stage.run(block)
+            done = stage.run(block.replace(LOCAL_ENGINE, ministack.endpoint_url))
             assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr
 

@@ -48,7 +48,7 @@ def test_every_command_shown_exists_with_its_options(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"\((docs/[^)]+|[A-Z]+(?:\.md)?)\)|(tests/\w+(?:/\w+)*(?:\.py)?)", TEXT)))
+    "path", sorted(set(re.findall(r"\((docs/[^)#]+|[A-Z]+(?:\.md)?)[#)]|(tests/\w+(?:/\w+)*(?:\.py)?)", TEXT)))
 )
 def test_every_path_named_is_there(path: tuple[str, str]) -> None:
     assert (ROOT / (path[0] or path[1])).exists()
