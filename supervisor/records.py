@@ -169,7 +169,7 @@ def _texts(item: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = item.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list | tuple) or len(value) > SHARDS_MAX or not all(map(_is_text, value)):
+    if not isinstance(value, list | tuple) or not all(map(_is_text, value)):
         raise BadRow(f"{name} is {_shown(value)}, expected a list of texts")
     return tuple(value)
 

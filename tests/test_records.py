@@ -170,6 +170,14 @@ def test_a_checkpoint_that_is_none_costs_the_token_and_does_not_show_it(token: o
     assert lease_from({**LEASE, "checkpoint": longest}).checkpoint == longest
 
 
+@pytest.mark.parametrize("shards", [["s/0-9999", "t"], ["s/0-999999999"], ["s"] * 10_001], ids=["sum", "range", "list"])
+def test_no_member_row_can_stand_for_more_shards_than_a_configuration(shards: list[str]) -> None:
+    made = snapshot_from([{**MEMBER, "shards": shards}])
+    assert made.members == {}
+    assert re.fullmatch(r"shards stands for \d+ shards, expected at most 10000", made.bad[MEMBER["lease"]])
+    assert snapshot_from([{**MEMBER, "shards": ["s/0-9998", "t"]}]).bad == {}
+
+
 def test_no_member_can_promise_what_nobody_may() -> None:
     for attribute, value in (("duration_ms", 2**62), ("capacity", COUNT_MAX + 1), ("beat", 2**63 - 1)):
         made = snapshot_from([{**MEMBER, attribute: value}])

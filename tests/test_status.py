@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.names import SHARDS_MAX
 from supervisor.records import Lease, Member, Snapshot, snapshot_from
-from supervisor.showing.status import FINE, STATES, FleetView, ShardView, view
+from supervisor.showing.status import CROWDED, FINE, STATES, FleetView, ShardView, view
 
 NOW = 1_800_000_000_000
 T_MS = 10_000
@@ -103,6 +104,15 @@ def test_a_shard_that_somebody_is_configured_for_but_has_no_row_is_free() -> Non
     assert states(fleet)["t/3"] == "free"
     assert states(seen(configured=("u",))) == {"u": "free"}
     assert fleet.degraded
+
+
+def test_of_shards_without_a_row_a_bounded_number_is_shown_and_who_names_the_others_is_told() -> None:
+    crowd = [member(f"c:{number}:x", (f"c{number}/0-{SHARDS_MAX - 1}",)) for number in range(3)]
+    fleet = seen(member(ME), *FULL[:3], *crowd)
+    assert (fleet.counts, fleet.degraded) == ({"free": 1, "held": 3}, True)
+    assert fleet.bad == {row.key: CROWDED for row in crowd}
+    fleet = seen(crowd[0])
+    assert (fleet.counts, fleet.bad) == ({"free": SHARDS_MAX}, {})
 
 
 def test_a_shard_is_homeless_when_everybody_is_full_or_draining() -> None:

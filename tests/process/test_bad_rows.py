@@ -6,14 +6,18 @@ One feed serves all tests; each has a store and hosts of its own.
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from supervisor.demo.feed_process import FeedProcess
+from supervisor.names import SHARDS_MAX
 from tests.process.hand import SqliteHand
 from tests.process.host import Host, streaming, tenured, wait_streaming
 from tests.wait import until
@@ -37,11 +41,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "leases.db"
 
 
-def host(feed: FeedProcess, path: Path, name: str, shards: int = 2) -> Host:
+def host(feed: FeedProcess, path: Path, name: str, shards: int = 2, http: str = "off") -> Host:
     """Its shards stream under the name that the store's folder gives them, apart from those of other tests."""
-    supervisor = f"{path.parent.name}-{name}"
-    url = feed.url(supervisor)
-    return Host(path.parent / name, f"sqlite:///{path}", url, shards=shards, lease_duration=f"{LEASE_S:g}s")
+    url, lines = feed.url(f"{path.parent.name}-{name}"), [f"http = {http}"]
+    lease = f"{LEASE_S:g}s"
+    return Host(path.parent / name, f"sqlite:///{path}", url, shards=shards, lease_duration=lease, supervisor=lines)
 
 
 def name_of(made: Host) -> str:
@@ -154,4 +158,38 @@ def test_a_file_that_vanished_is_named_without_advice_and_can_be_made_again(feed
         assert tenured("init", "-c", str(made.config)).returncode == 0
         until(lambda: all(SqliteHand(path).rows().get(shard, {}).get("owner") for shard in made.shards), 2 * TAKEOVER_S)
         wait_streaming(feed, made.shards, name_of(made), timeout_s=TAKEOVER_S)
+        assert made.stop() == 0
+
+
+def test_rows_that_name_endless_shards_cost_no_renewal_and_no_memory_also_with_viewers(
+    feed: FeedProcess, path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with host(feed, path, "a", shards=4, http=address) as made:
+        wait_streaming(feed, made.shards, name_of(made))
+        kept = [each.number for each in feed.connected("s/3")]
+        rss_bytes = psutil.Process(made.pid).memory_info().rss
+        own = next(row for key, row in SqliteHand(path).rows().items() if key.startswith("@"))
+        endless = {f"@evil:{number}:{number:08x}": f"x{number}/0-99999" for number in range(10)}
+        many = {f"@many:{number}:{number:08x}": f"y{number}/0-{SHARDS_MAX - 1}" for number in range(50)}
+        for key, shards in (endless | many).items():
+            SqliteHand(path).put({**own, "lease": key, "shards": json.dumps([shards]), "renewed_at": 2**61})
+        until(lambda: set(rejected(made)) == set(endless), TAKEOVER_S)
+        looks: dict[int, dict[str, Any]] = {}
+
+        def looked() -> int:
+            with urllib.request.urlopen(f"http://{address}/api/leases", timeout=10) as answer:
+                look = json.loads(answer.read())
+            looks[look["at"]] = look
+            return len(looks)
+
+        until(lambda: looked() >= 4, 30, 0.2)
+        found = looks[max(looks)]
+        assert len(found["shards"]) == len(made.shards) + SHARDS_MAX
+        assert set(endless) <= set(found["bad"]) <= set(endless) | set(many)
+        assert len(found["bad"]) == len(endless) + len(many) - 1
+        assert psutil.Process(made.pid).memory_info().rss < rss_bytes + 100 * 2**20
+        assert [made.log(event) for event in ("lease.fenced", "lease.lost")] == [[], []]
+        assert [each.number for each in feed.connected("s/3")] == kept
         assert made.stop() == 0
