@@ -68,6 +68,7 @@ def status(
         raise click.UsageError("--interval belongs to --watch")
     if as_json and watch:
         raise click.UsageError("--watch is for people; a program asks for --json as often as it likes")
+    from supervisor.commands.looking import Looks, follow
     from supervisor.showing import view
     from supervisor.showing.screen import console_for
 
@@ -79,16 +80,12 @@ def status(
             return view.Picture(whole, every)
         return view.Picture(_selected(whole, patterns, owners), True, whole)
 
+    looks = Looks(store, look)
     try:
-        if watch:
-            from supervisor.commands.looking import follow
-
-            fleet = follow(look, interval_s or INTERVAL_S, sys.stdout).fleet
-        else:
-            picture = look()
-            fleet = picture.fleet
+        picture = follow(looks, interval_s or INTERVAL_S, sys.stdout) if watch else looks.once()
     finally:
-        store.close()
+        looks.end()
+    fleet = picture.fleet
     if as_json:
         click.echo(view.as_json(fleet))
     elif not watch:
@@ -109,15 +106,17 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
     Its last changes of owner, newest first. Starts by the same owner are counted in one line. Exit code 1: there is no
     such shard.
     """
+    from supervisor.commands.looking import Looks
     from supervisor.showing import story, view
     from supervisor.showing.screen import console_for, printable
     from supervisor.showing.selection import no_such_shard
 
     store, basics = store_of(source, store_url)
+    looks = Looks(store, lambda: _seen(store, basics))
     try:
-        fleet = _seen(store, basics)
+        fleet = looks.once()
     finally:
-        store.close()
+        looks.end()
     found = {each.shard: each for each in fleet.shards}
     if shard in fleet.bad:
         raise Failed(exits.NO, printable(f"the row {shard} does not parse: {fleet.bad[shard]}"))

@@ -1,17 +1,21 @@
-"""`status --watch`: look at the fleet again and again, until it is interrupted.
+"""Looks at a fleet that end in time, and `status --watch`: one after the other, until it is interrupted.
 
-What holds: the last picture stays while the store cannot be read or nothing matches, and says since when. On a terminal
-it is one picture that changes; anywhere else each look is a block of text.
+What holds: a look that the store does not answer is given up after `LOOK_MAX_S`, whatever its call waits for. In a
+watch the last picture stays while the store cannot be read or nothing matches, and says since when, also while an
+answer is awaited for `AWAITED_S` and longer. On a terminal it is one picture that changes; anywhere else each look is
+a block of text.
 """
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Generic, TextIO, TypeVar
 
 from supervisor import exits
 from supervisor.clock import unix_ms
@@ -23,25 +27,76 @@ from supervisor.showing.view import Picture
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from supervisor.stores.interface import Store
+
 Show = Callable[["Group"], None]
+T = TypeVar("T")
+
+LOOK_MAX_S = 10.0
+AWAITED_S = 2.0
 
 
-def follow(look: Callable[[], Picture], interval_s: float, stream: TextIO) -> Picture:
-    """The last picture, when SIGINT or SIGTERM ends it. A first look that fails raises what `look` raises."""
+class Looks(Generic[T]):
+    """`look` at what a store says, each time in a thread of its own, which a call without an end keeps."""
+
+    def __init__(self, store: Store, look: Callable[[], T]) -> None:
+        self._store = store
+        self._look = look
+        self._last: Future[T] = Future()
+
+    def begin(self) -> Future[T]:
+        self._last = Future()
+        threading.Thread(target=self._run, args=[self._last], daemon=True).start()
+        return self._last
+
+    def once(self) -> T:
+        """Raises what `look` raises, and `Failed` if it takes too long."""
+        answer = self.begin()
+        if not wait([answer], LOOK_MAX_S).done:
+            raise self.unanswered(LOOK_MAX_S)
+        return answer.result()
+
+    def unanswered(self, for_s: float) -> Failed:
+        return Failed(exits.STORE, f"store {self._store.url} cannot be used: it has not answered for {for_s:.0f} s")
+
+    def end(self) -> None:
+        """Close the store, unless a call is still in its way: that ends with us."""
+        if self._last.done():
+            self._store.close()
+
+    def _run(self, answer: Future[T]) -> None:
+        try:
+            answer.set_result(self._look())
+        except BaseException as error:
+            answer.set_exception(error)
+
+
+def follow(looks: Looks[Picture], interval_s: float, stream: TextIO) -> Picture:
+    """The last picture, when SIGINT or SIGTERM ends it. A first look that fails raises as `once` does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    picture = look()
+    picture = looks.once()
     try:
         with _screen(stream) as show:
             show(_dated(picture))
             while True:
                 time.sleep(interval_s)
-                try:
-                    picture = look()
-                    show(_dated(picture))
-                except Failed as failure:
-                    show(_dated(picture, failure))
+                picture = _next(looks, picture, show)
     except KeyboardInterrupt:
         return picture
+
+
+def _next(looks: Looks[Picture], last: Picture, show: Show) -> Picture:
+    """What came, and is shown; for so long as it does not come, that is shown."""
+    began_s, answer = time.monotonic(), looks.begin()
+    while not wait([answer], AWAITED_S).done:
+        show(_dated(last, looks.unanswered(time.monotonic() - began_s)))
+    try:
+        picture = answer.result()
+    except Failed as failure:
+        show(_dated(last, failure))
+        return last
+    show(_dated(picture))
+    return picture
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
@@ -22,6 +23,7 @@ import pytest
 from supervisor import exits
 from tests.contract.rows import plant
 from tests.engines import Engine
+from tests.faults import Fault, Hang, TrickleBody
 from tests.process.host import COMMAND, tenured
 from tests.proxy import FaultProxy
 from tests.wait import until
@@ -151,6 +153,22 @@ def test_looking_at_a_table_needs_no_right_but_to_scan_it(ministack: Engine, tab
         assert {each.operation for each in proxy.seen()} == {"Scan"}
 
 
+@pytest.mark.parametrize("fault", [Hang(), TrickleBody(1)], ids=["silent", "dripping"])
+def test_a_table_that_does_not_answer_is_given_up_in_time(ministack: Engine, table: str, fault: Fault) -> None:
+    commands = (("status",), ("status", "--watch"), ("history", "t/0"))
+    with FaultProxy(ministack.port) as proxy:
+        assert tenured("init", "--store", ministack.url(table)).returncode == exits.OK
+        plant(ministack.url(table), rows())
+        proxy.fault = fault
+        began_s = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            for done in pool.map(lambda command: tenured(*command, "--store", proxy.url(table)), commands):
+                assert (done.returncode, done.stdout) == (exits.STORE, "")
+                assert done.stderr.startswith(f"tenured: store {proxy.url(table)} cannot be used: ")
+                assert len(done.stderr.splitlines()) == 1
+        assert time.monotonic() - began_s < 16, "10 s, and the start of three interpreters"
+
+
 # --- again and again --------------------------------------------------------------------------------------
 
 
@@ -235,6 +253,21 @@ def test_while_the_store_cannot_be_read_the_last_picture_stays_and_says_since_wh
         until(lambda: "not read since " not in seen.text[seen.text.rindex("fleet prod is fine") - 100 :], 20)
         assert len(seen.text) > again
         assert seen.end() == exits.OK
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
+def test_while_an_answer_is_awaited_the_last_picture_says_so(ministack: Engine, table: str, terminal: bool) -> None:
+    with FaultProxy(ministack.port) as proxy:
+        assert tenured("init", "--store", ministack.url(table)).returncode == exits.OK
+        plant(ministack.url(table), rows())
+        with watching(proxy.url(table), terminal) as seen:
+            seen.until("fleet prod is fine")
+            proxy.fault = Hang()
+            awaited = seen.until("it has not answered for 2 s", seen.until("not read since "))
+            seen.until("it has not answered for 4 s", seen.until("fleet prod is fine", awaited))
+            began_s = time.monotonic()
+            assert seen.end() == exits.OK
+            assert time.monotonic() - began_s < 2, "the end does not wait for the answer"
 
 
 def test_a_watch_of_a_shard_that_goes_keeps_its_last_picture(path: Path, store: str) -> None:
