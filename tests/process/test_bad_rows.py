@@ -126,6 +126,9 @@ def test_absurd_numbers_cost_their_own_shards_only_and_only_until_the_rows_are_d
             change(path, f"UPDATE leases SET [{column}] = ?, owner = 'x:1:y' WHERE lease = ?", number, shard)
         until(lambda: set(rejected(made)) == {*absurd, "@x:1:y"}, TAKEOVER_S)
         until(lambda: not any(streaming(feed, [shard], name_of(made)) for shard in absurd), TAKEOVER_S)
+        ready = tenured("health", "--ready", "-c", str(made.config))
+        assert ready.returncode == 1
+        assert "the rows of 3 shards do not parse, that of s/0 among them" in ready.stdout + ready.stderr
         told = status(path)["bad"]
         assert all(told[shard].startswith(f"{column} is {number}") for shard, (column, number) in absurd.items())
         for shard in absurd:
