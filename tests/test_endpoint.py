@@ -13,14 +13,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
+import psutil
 import pytest
 
 from supervisor.control import Occupied
 from supervisor.serving import endpoint
 from supervisor.serving.endpoint import Endpoint, serve
-from tests.page.fleet import FakeSources
+from tests.page.fleet import FakeSources, healthy, json_of, now_ms
 from tests.wait import until
 
 PATHS = ("/", "/healthz", "/readyz", "/metrics", "/api/leases")
@@ -236,6 +238,9 @@ def test_each_connection_answers_once_so_that_nobody_queues_up_requests(served: 
     request = b"GET /api/leases HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = raw(served, request * 50)
     assert answer.count(b"HTTP/1.1 200 OK") <= 1
+    for path in (b"/", b"/healthz", b"/nowhere"):
+        answer = raw(served, b"HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path * 3)
+        assert answer.count(b"HTTP/1.1 ") == answer.count(b"Connection: close") == 1
 
 
 def test_clients_that_do_not_read_keep_nobody_waiting(served: Endpoint, sources: FakeSources) -> None:
@@ -248,6 +253,91 @@ def test_clients_that_do_not_read_keep_nobody_waiting(served: Endpoint, sources:
             connection.sendall(request)
         for path in ("/healthz", "/metrics"):
             assert ask(served, path, timeout_s=10)[0] == 200
+
+
+def test_hundreds_that_ask_for_a_large_fleet_and_never_read_cost_little_and_keep_nobody_waiting(
+    sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = now_ms()
+    body = json_of(healthy(10, 5000, at), at)
+    monkeypatch.setattr(sources, "fleet", lambda: (bytes(bytearray(body)), 0.0))  # each look is one of its own
+    request = b"GET /api/leases HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as stack:
+        stack.enter_context(descriptors(4096))
+        served = serve((LOCAL, 0), [], sources)
+        stack.callback(served.close)
+        assert ask(served, "/api/leases")[2] == body
+        before = psutil.Process().memory_info().rss
+        for _ in range(530):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            connection.settimeout(20)
+            connection.connect((LOCAL, served.port))
+            connection.sendall(request)
+        most = before
+        until(lambda: open_connections(served) > endpoint.CONNECTIONS_MAX, 20)
+        while open_connections(served) > 1:
+            began_s = time.monotonic()
+            assert ask(served, "/healthz")[0] == 200
+            assert time.monotonic() - began_s < 2
+            most = max(most, psutil.Process().memory_info().rss)
+            assert all(sending(each) <= 2 * endpoint.SEND_BUFFER_BYTES for each in channels(served))
+        assert most - before < 100_000_000
+
+
+def channels(served: Endpoint) -> list[Any]:
+    return list(served._server.active_channels.values())
+
+
+def sending(channel: Any) -> int:
+    """How much of an answer the kernel takes, or nothing if the connection was ended meanwhile."""
+    try:
+        return int(channel.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+    except OSError:
+        return 0
+
+
+@contextmanager
+def descriptors(number: int) -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(number, limits[0]), limits[1]), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_an_answer_that_is_not_taken_is_ended_with_a_reset(
+    served: Endpoint, sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "STALL_S", 0.5)
+    sources.body = b"x" * 8_000_000
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect((LOCAL, served.port))
+        connection.sendall(b"GET /api/leases HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: open_connections(served) == 1, 10)
+        until(lambda: open_connections(served) == 0, 20)
+        with pytest.raises(ConnectionResetError):
+            all(iter(lambda: connection.recv(65536), b""))
+
+
+def test_a_slow_reader_gets_the_whole_answer_while_there_is_room(
+    served: Endpoint, sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "STALL_S", 1.0)
+    sources.body = bytes(range(256)) * 8000
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+        connection.settimeout(20)
+        connection.connect((LOCAL, served.port))
+        connection.sendall(b"GET /api/leases HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        pause, received = threading.Event(), b""
+        while part := connection.recv(65536):
+            received += part
+            pause.wait(0.02)  # the client is what is slow here
+    assert received.endswith(sources.body)
 
 
 def test_hundreds_of_silent_connections_keep_nobody_out_and_are_ended(served: Endpoint) -> None:

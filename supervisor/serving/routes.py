@@ -14,8 +14,9 @@ another site's page; nothing but our own script runs on the page.
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,13 +80,9 @@ def application(sources: Sources, accepted: Callable[[str], bool], page: Documen
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         found = _answer(environ, routes, accepted)
-        headers = {**SECURITY, "Content-Type": found.kind, **found.headers}
-        if environ["REQUEST_METHOD"] == "HEAD":
-            headers["Content-Length"] = str(len(found.body))
-            start_response(_line(found.status), [*headers.items()])
-            return ()
-        start_response(_line(found.status), [*headers.items()])
-        return _unmeasured(found.body)
+        measured = {"Content-Type": found.kind, "Content-Length": str(len(found.body))}
+        start_response(_line(found.status), [*(SECURITY | measured | dict(found.headers)).items()])
+        return () if environ["REQUEST_METHOD"] == "HEAD" else _unread(environ, found.body)
 
     return answer
 
@@ -147,7 +144,8 @@ def _line(status: HTTPStatus) -> str:
     return f"{status.value} {status.phrase}"
 
 
-def _unmeasured(body: bytes) -> Iterator[bytes]:
-    """Without a length known beforehand the server ends the connection after the answer: it is the only way to tell
-    it so. Each connection then answers once, and nobody can queue up requests whose answers he does not read."""
-    yield body
+def _unread(environ: WSGIEnvironment, body: bytes) -> Iterable[bytes]:
+    """The body as a file, which shares its memory with all who have yet to read the same one; as bytes the server would
+    copy it for each of them."""
+    wrapper = environ.get("wsgi.file_wrapper")
+    return (body,) if wrapper is None else wrapper(io.BytesIO(body))
