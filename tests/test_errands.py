@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,15 +89,14 @@ def happen(*steps: Callable[[], object] | None) -> Iterator[object]:
         yield step and step()
 
 
-def hand_over(store: Store, shard: str, owner: str) -> None:
+def hand_over(store: Store, shard: str, owner: str, *history: str) -> None:
     row = store.model.leases[shard]
     if row.owner:
         store.model.apply(Release(shard, row.owner, row.epoch, "r", row.history, None, unix_ms()))
     row = store.model.leases[shard]
     seen = (row.owner, row.epoch, row.beat, row.beat)
-    store.model.apply(
-        Claim(shard, *seen, owner, row.epoch + 1, "c", 10_000, "fence", 1, ("8 bb 1 claimed",), unix_ms())
-    )
+    entries = history or ("8 bb 1 claimed",)
+    store.model.apply(Claim(shard, *seen, owner, row.epoch + 1, "c", 10_000, "fence", 1, entries, unix_ms()))
 
 
 def take_back(store: Store, shard: str) -> None:
@@ -176,7 +176,7 @@ def test_a_look_that_fails_is_tried_again_and_says_nothing(store: Store) -> None
         reports = carry_out(store, Order("move", to="b"), *shards)
         assert [report.line for report in reports] == [moved(shard) for shard in shards]
         for shard in shards:
-            store.model.leases[shard] = replace(store.model.leases[shard], owner=A, epoch=7)
+            store.model.leases[shard] = replace(store.model.leases[shard], owner=A, epoch=7, history=())
 
 
 def test_a_store_that_does_not_answer_in_time_is_no_answer_about_the_shard(store: Store) -> None:
@@ -207,3 +207,170 @@ def test_a_row_that_is_spoiled_meanwhile_is_told(store: Store) -> None:
     store.between = happen(lambda: store.model.spoil("t/0"))
     (report,) = carry_out(store, Order("move"))
     assert report.line.startswith("t/0 was not moved: its row does not parse: epoch is 'x'")
+
+
+# --- lost answers -----------------------------------------------------------------------------------------
+
+
+def lose_answers(store: Store, monkeypatch: pytest.MonkeyPatch, heed: Callable[[Write], object]) -> None:
+    """Every write is applied, and heeded before the next look; no answer ever comes."""
+    apply = store.apply
+
+    def eaten(write: Write, timeout_s: float) -> Outcome:
+        apply(write, timeout_s)
+        heed(write)
+        return Unknown("no answer in time")
+
+    monkeypatch.setattr(store, "apply", eaten)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("order", [Order("move"), Order("move", to="b")])
+def test_one_move_is_one_wish_although_no_write_is_ever_answered(
+    store: Store, monkeypatch: pytest.MonkeyPatch, order: Order, back: bool
+) -> None:
+    """It moves while the command waits for the answer, and may move on, for whatever reason, before the next look."""
+
+    def heed(_: Write) -> None:
+        hand_over(store, "t/0", B, "7 aa 1 moved", "8 bb 2 claimed")
+        if back:
+            hand_over(store, "t/0", A, "7 aa 1 moved", "8 bb 2 claimed", "8 bb 3 stopped", "9 aa 4 claimed")
+
+    lose_answers(store, monkeypatch, heed)
+    (report,) = carry_out(store, order)
+    assert report.done
+    assert report.line.startswith(f"t/0 moved from {A} to ")
+    assert store.calls == ["Wish", "read t/0"]
+
+
+def test_a_lost_answer_of_each_other_command_is_told_by_the_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def heed(write: Write) -> None:
+        match write:
+            case Pause(shard=shard, paused=True) if store.model.leases[shard].owner:
+                row = store.model.leases[shard]
+                store.model.apply(Release(shard, A, row.epoch, "r", row.history, None, unix_ms()))
+            case Pause(shard=shard, paused=False):
+                hand_over(store, shard, B, "8 bb 1 claimed")
+
+    lose_answers(store, monkeypatch, heed)
+    (report,) = carry_out(store, Order("pause"))
+    assert (report.done, store.calls) == (True, ["Pause", "read t/0"])
+    (report,) = carry_out(store, Order("resume"))
+    assert (report.done, store.calls) == (True, ["Pause", "read t/0"])
+    (report,) = carry_out(store, Order("pause", force=True))
+    assert (report.done, store.calls) == (True, ["Depose", "read t/0"])
+    for name in (A, B):
+        store.model.members[name] = replace(store.model.members[name], shards=())
+    store.model.leases["t/0"] = replace(store.model.leases["t/0"], forced=False)
+    (report,) = carry_out(store, Order("forget"))
+    assert report == Report("t/0", True, "t/0 is forgotten, epoch 9 was its last, after 0.0 s")
+    assert store.calls == ["Forget", "read t/0"]
+
+
+def test_a_write_that_certainly_was_not_sent_counts_as_none(store: Store) -> None:
+    store.failures = [None, Unknown("refused", unsent=True)]
+    store.between = happen(lambda: hand_over(store, "t/0", A, "8 aa 1 moved"), None, lambda: hand_over(store, "t/0", B))
+    (report,) = carry_out(store, Order("move"))
+    assert report.done
+    assert store.calls[:4] == ["Wish", "read t/0", "snapshot", "Wish"]
+
+
+def test_a_wish_that_the_row_shows_is_no_failure_of_the_store_when_the_time_is_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_answers(store, monkeypatch, lambda _: None)
+    (report,) = carry_out(store, Order("move"), timeout_s=0.05)
+    assert report.line.startswith(f"t/0 was not moved within 0.05 s: {A} owns it, epoch 7")
+    assert store.calls.count("Wish") == 1
+
+
+# --- the time ---------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time that goes on when somebody sleeps, or waits for a store that hangs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        self.wrong_s = 0.0
+        monkeypatch.setattr(errands, "time", SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.go_on))
+        monkeypatch.setattr(errands, "unix_ms", lambda: int((self.now_s + self.wrong_s) * 1000))
+        monkeypatch.setattr(errands, "FEW_EVERY_S", 0.2)
+        monkeypatch.setattr(errands, "MANY_EVERY_S", 0.5)
+
+    def go_on(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def many(store: Store, clock: Clock) -> list[str]:
+    """40 shards at A, and members, renewed just now."""
+    shards = [f"t/{index}" for index in range(40)]
+    for shard in shards:
+        store.model.leases[shard] = Lease(shard, A, 7, 3, "n", 10_000, renewed_at=int(clock.now_s * 1000))
+    for name, each in store.model.members.items():
+        store.model.members[name] = replace(each, renewed_at=int(clock.now_s * 1000), shards=("t/0-39",))
+    return shards
+
+
+@pytest.mark.parametrize("call_timeout_s", [0.2, 1, 10])
+def test_a_store_that_hangs_ends_the_command_with_its_time_however_many_shards_there_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch, call_timeout_s: float
+) -> None:
+    clock = Clock(monkeypatch)
+    shards = many(store, clock)
+    first = sight_of(store.snapshot(1, full=True))
+
+    def hang(_: object, timeout_s: float) -> Outcome:
+        clock.go_on(timeout_s)
+        return Unknown("no answer in time")
+
+    monkeypatch.setattr(store, "apply", hang)
+    with pytest.raises(Unavailable, match="no answer in time"):
+        list(Errands(store, Order("pause"), first, shards, True, call_timeout_s).run(1))
+    assert clock.now_s - 1000 <= 1 + min(call_timeout_s, errands.CALL_MIN_S)
+
+
+def test_what_was_written_at_the_last_moment_is_looked_at_once_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    shards = many(store, clock)
+    first = sight_of(store.snapshot(1, full=True))
+    apply = store.apply
+
+    def slow(write: Write, timeout_s: float) -> Outcome:
+        clock.go_on(0.4)
+        return apply(write, timeout_s)
+
+    monkeypatch.setattr(store, "apply", slow)
+    reports = list(Errands(store, Order("move", to="b"), first, shards, True, 10).run(1))
+    assert [report.done for report in reports] == [False] * 40
+    wished = [report for report in reports if f"and the wish to move to {B} stands in its row" in report.line]
+    assert [report.shard for report in wished] == shards[:3]
+    assert clock.now_s - 1000 <= 1.5
+
+
+@pytest.mark.parametrize("wrong_s", [-3600, 0, 15, 3600])
+def test_a_pause_waits_while_the_beat_of_the_owner_moves_whatever_the_clock_of_the_command_says(
+    store: Store, monkeypatch: pytest.MonkeyPatch, wrong_s: float
+) -> None:
+    """Its child takes 30 s to stop."""
+    clock = Clock(monkeypatch)
+    clock.wrong_s = wrong_s
+    many(store, clock)
+
+    def live() -> Iterator[object]:
+        while True:
+            gone_s = clock.now_s - 1000
+            row = store.model.leases["t/0"]
+            if gone_s > 30 and row.owner:
+                store.model.apply(Release("t/0", A, 7, "r", ("7 aa 1 paused",), None, 0))
+            elif row.owner:
+                beat = 3 + int(gone_s / 3)
+                store.model.leases["t/0"] = replace(row, beat=beat, renewed_at=1_000_000 + int(gone_s) // 3 * 3000)
+            yield
+
+    store.between = live()
+    (report,) = carry_out(store, Order("pause"), timeout_s=60)
+    assert report.done
+    assert report.line.startswith(f"t/0 is paused, {A} gave it up, after 30.")

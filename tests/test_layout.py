@@ -19,14 +19,20 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 # Modules that decide or describe: no clock, no randomness, no thread, no loop, no store behind them.
 PURE = (
     *sorted((ROOT / "supervisor" / "core").glob("*.py")),
-    *(ROOT / "supervisor" / f"{name}.py" for name in ("names", "records", "writes", "changes", "exits", "rules", "health")),
+    *(
+        ROOT / "supervisor" / f"{name}.py"
+        for name in ("names", "records", "writes", "changes", "exits", "rules", "health")
+    ),
     *(
         ROOT / "supervisor" / "configuration" / f"{name}.py"
         for name in ("settings", "relations", "values", "keys", "digest", "example", "summary", "reference")
     ),
     *(ROOT / "supervisor" / "metrics" / f"{name}.py" for name in ("families", "gauges", "exposition")),
     *(ROOT / "supervisor" / "showing" / f"{name}.py" for name in ("status", "selection", "telling")),
-    *(ROOT / "supervisor" / "operating" / f"{name}.py" for name in ("operate", "orders", "candidates")),
+    *(
+        ROOT / "supervisor" / "operating" / f"{name}.py"
+        for name in ("operate", "moving", "orders", "candidates", "pulse", "sight", "traces", "words")
+    ),
 )
 IMPURE = {
     *("asyncio", "threading", "subprocess", "multiprocessing", "time", "datetime", "random", "secrets", "uuid"),

@@ -14,7 +14,8 @@ from supervisor.commands.means import CALL_TIMEOUT_S, Failed, asked, duration, f
 if TYPE_CHECKING:
     from supervisor.configuration.config import Basics
     from supervisor.operating.errands import Report
-    from supervisor.operating.orders import Order, Sight
+    from supervisor.operating.orders import Order
+    from supervisor.operating.sight import Sight
     from supervisor.records import Snapshot
     from supervisor.stores.interface import Store
 
@@ -26,11 +27,11 @@ def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--timeout",
             "timeout_s",
-            callback=duration(),
+            callback=duration(low_s=0.1),
             default="60s",
             show_default=True,
             metavar="DURATION",
-            help="How long to wait for the effect. What was wished stays wished after that.",
+            help="How long it may take in all. What was wished stays wished after that.",
         ),
         click.option("--no-wait", is_flag=True, help="End as soon as the store has it."),
         store_option,
@@ -102,18 +103,19 @@ def forget(**options: Any) -> int:
 def _carry_out(
     order: Order, source: str, store_url: str | None, patterns: Sequence[str], no_wait: bool, timeout_s: float
 ) -> int:
-    from supervisor.operating.errands import Errands, sight_of
+    from supervisor.operating.errands import CALL_MIN_S, Errands, sight_of
     from supervisor.showing.screen import printable
 
     store, basics = store_of(source, store_url)
+    call_timeout_s = min(CALL_TIMEOUT_S, max(CALL_MIN_S, timeout_s))
     code = exits.OK
     try:
-        snapshot = asked(store, lambda: store.snapshot(CALL_TIMEOUT_S, full=True))
+        snapshot = asked(store, lambda: store.snapshot(call_timeout_s, full=True))
         if basics:
             _check(order, basics, source, store, snapshot)
             order = dataclasses.replace(order, kept=frozenset(basics.shards))
         sight = sight_of(snapshot)
-        errands = Errands(store, order, sight, _shards(order, sight, patterns), not no_wait, CALL_TIMEOUT_S)
+        errands = Errands(store, order, sight, _shards(order, sight, patterns), not no_wait, call_timeout_s)
         for report in _told(store, errands.run(timeout_s)):
             if report.done:
                 click.echo(printable(report.line))
@@ -151,7 +153,7 @@ def _told(store: Store, reports: Iterator[Report]) -> Iterator[Report]:
 def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
     """The shards that are meant, each once. Whatever matches nothing, or goes nowhere, is told before anything is
     written."""
-    from supervisor.operating.candidates import Candidate, named
+    from supervisor.operating.candidates import Candidate, brief, hoped, named
     from supervisor.operating.operate import known_shards, meant_by
     from supervisor.showing.screen import printable
     from supervisor.showing.selection import no_such_shard
@@ -159,7 +161,9 @@ def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
     known = known_shards(sight)
     meant = {pattern: meant_by(pattern, known) for pattern in patterns}
     if missed := [pattern for pattern, shards in meant.items() if not shards]:
-        raise Failed(exits.NO, *(printable(no_such_shard(pattern, known)) for pattern in missed))
-    if order.to and not isinstance(target := named(order.to, sight.candidates, sight.now_ms), Candidate):
-        raise Failed(exits.NO, printable(target))
+        raise Failed(exits.NO, *(printable(no_such_shard(brief(pattern), map(brief, known))) for pattern in missed))
+    if order.to:  # who only looks dead may live: that is found out by watching
+        judged = [named(order.to, each, sight.now_ms) for each in (sight.candidates, hoped(sight.candidates))]
+        if not any(isinstance(each, Candidate) for each in judged):
+            raise Failed(exits.NO, printable(str(judged[0])))
     return list(dict.fromkeys(shard for shards in meant.values() for shard in shards))

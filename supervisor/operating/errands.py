@@ -2,8 +2,10 @@
 
 What holds: `operate` decides; here is only the writing, the looking and the waiting. A command that is killed at any
 step leaves a conditional write that was applied or not, which supervisors heed or take back without it. While it waits
-it reads the rows in question, or everything where they are many, a few times a second; before it gives anything up, or
-writes, it looks at the whole fleet. A failed look is tried again until the time is over.
+it reads the rows in question a few times a second, or everything where they are many or where it is in doubt who lives;
+before it gives anything up, or writes, it looks at the whole fleet. A failed look is tried again until the time is
+over. From then on no call begins, but for a last look at what was written since the last one; and the calls take no
+longer than `CALL_MIN_S` each beyond it.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.clock import unix_ms
-from supervisor.operating.candidates import candidates_in
-from supervisor.operating.operate import asked, decide, late
-from supervisor.operating.orders import DONE, Order, Send, Sight, Step, Task, Told, Wait
-from supervisor.records import BadRow, Snapshot
+from supervisor.operating.candidates import brief
+from supervisor.operating.operate import decide
+from supervisor.operating.orders import DONE, Look, Order, Send, Step, Task, Told, Wait
+from supervisor.operating.sight import Sight, seen_all, seen_some
+from supervisor.operating.words import asked, late
+from supervisor.records import BadRow, Lease, Snapshot
 from supervisor.stores.interface import Denied, Store, Unavailable
 from supervisor.writes import Applied, Refused, Unknown
 
 FEW = 5  # shards that are read one by one; a snapshot costs as much as all rows
 FEW_EVERY_S = 0.2
 MANY_EVERY_S = 0.5
+CALL_MIN_S = 2.0  # so that what begins shortly before the end is no failure for that alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,8 @@ class Report:
     line: str
 
 
-def sight_of(snapshot: Snapshot) -> Sight:
-    now_ms = unix_ms()
-    return Sight(snapshot.leases, candidates_in(snapshot, now_ms), snapshot.bad, now_ms)
+def sight_of(snapshot: Snapshot, before: Sight | None = None) -> Sight:
+    return seen_all(snapshot, unix_ms(), time.monotonic(), before)
 
 
 class Errands:
@@ -55,27 +59,26 @@ class Errands:
         self._call_timeout_s = call_timeout_s
         self._tasks = {shard: Task(shard, os.urandom(8).hex(), first.rows.get(shard)) for shard in shards}
         self._began_s = time.monotonic()
+        self._until_s = self._began_s
         self._looks = 0
-        self._failure = ""  # of the last call, if it failed
+        self._unseen: set[str] = set()  # written since the last look at them
+        self._failure = ""  # of the last look, if it failed
 
     def run(self, timeout_s: float) -> Iterator[Report]:
         """A report on each shard, as soon as there is one."""
-        while True:
+        self._until_s = self._began_s + timeout_s
+        while self._tasks and self._left_s() > 0:
             for task in list(self._tasks.values()):
-                if report := self._go_on(task):
+                if self._left_s() > 0 and (report := self._go_on(task)):
                     del self._tasks[task.shard]
                     yield report
-            if not self._tasks:
-                return
-            if time.monotonic() >= self._began_s + timeout_s:
-                break
-            time.sleep(FEW_EVERY_S if len(self._tasks) <= FEW else MANY_EVERY_S)
-            self._look()
-        if unclear := self._failure or next((task.cause for task in self._tasks.values() if task.cause), ""):
-            raise Unavailable(unclear)
-        for task in self._tasks.values():
-            why = late(self._order, self._sight.rows.get(task.shard), self._sight.now_ms)
-            yield self._not_done(task, why, f" within {timeout_s:g} s")
+            if self._tasks and self._left_s() > 0:
+                time.sleep(min(self._left_s(), MANY_EVERY_S if self._needs_all() else FEW_EVERY_S))
+                self._look()
+        yield from self._unfinished(f" within {timeout_s:g} s")
+
+    def _left_s(self) -> float:
+        return self._until_s - time.monotonic()
 
     # --- one shard ----------------------------------------------------------------------------------------
 
@@ -84,71 +87,102 @@ class Errands:
         match self._decided(task):
             case Send() as send:
                 self._tasks[task.shard] = self._write(task, send)
-                return None
             case Wait() if not self._wait:
-                return Report(task.shard, True, f"{task.shard} {asked(self._order, task, self._sight)}")
-            case Told(done=True, text=text, then=then):
-                after = f", after {time.monotonic() - self._began_s:.1f} s" if self._looks else ""
-                return Report(task.shard, True, f"{task.shard} {text}{after}{then and f'; {then}'}")
-            case Told(text=text):
-                return self._not_done(task, text)
+                return Report(task.shard, True, f"{brief(task.shard)} {asked(self._order, task, self._sight)}")
+            case Wait():
+                self._tasks[task.shard] = replace(task, sure=True, cause="")
+            case Told() as told:
+                return self._report(task, told)
         return None
 
-    def _decided(self, task: Task) -> Step:
+    def _decided(self, task: Task) -> Step | None:
+        """None: that cannot be told now."""
         step = decide(self._order, task, self._sight)
-        if self._whole or isinstance(step, Wait) or (isinstance(step, Told) and step.done):
+        if self._whole or isinstance(step, Wait | Look) or (isinstance(step, Told) and step.done):
             return step
         if self._failure or not self._look_at_all():
-            return Wait()
+            return None
         return decide(self._order, task, self._sight)
 
     def _write(self, task: Task, send: Send) -> Task:
-        outcome = self._store.apply(send.write, self._call_timeout_s)
+        row = self._sight.rows[task.shard]
+        outcome = self._store.apply(send.write, self._call_s())
         match outcome:
             case Applied():
-                return replace(task, seen=self._sight.rows[task.shard], writes=task.writes + 1, cause="")
+                self._unseen.add(task.shard)
+                return replace(task, seen=row, sure=True, writes=task.writes + 1, cause="")
             case Refused():
                 return replace(task, writes=task.writes + 1, cause="")
             case Unknown(cause):
                 if outcome.denied:
                     raise Denied(cause)
-                return replace(task, cause=cause)
+                if outcome.unsent:
+                    return replace(task, cause=cause)
+                return replace(task, seen=row, sure=False, cause=cause)
 
-    def _not_done(self, task: Task, why: str, when: str = "") -> Report:
-        return Report(task.shard, False, f"{task.shard} was not {DONE[self._order.verb]}{when}: {why}")
+    def _report(self, task: Task, told: Told, when: str = "") -> Report:
+        if not told.done:
+            return Report(task.shard, False, f"{brief(task.shard)} was not {DONE[self._order.verb]}{when}: {told.text}")
+        after = f", after {time.monotonic() - self._began_s:.1f} s" if self._looks else ""
+        return Report(task.shard, True, f"{brief(task.shard)} {told.text}{after}{told.then and f'; {told.then}'}")
+
+    def _unfinished(self, when: str) -> Iterator[Report]:
+        """The time is over. What the last look shows is told; of a write that nobody knows the fate of, only that."""
+        if self._unseen:
+            self._look_at_all()
+        unclear = self._failure
+        for task in [] if unclear else self._tasks.values():
+            step = decide(self._order, task, self._sight)
+            if isinstance(step, Told) and (step.done or self._whole):
+                yield self._report(task, step)
+            elif task.cause and not isinstance(step, Wait):
+                unclear = unclear or task.cause
+            else:
+                row = self._sight.rows.get(task.shard)
+                why = step.text if isinstance(step, Look) else late(self._order, row, self._sight)
+                yield self._report(task, Told(False, why), when)
+        if unclear:
+            raise Unavailable(unclear)
 
     # --- looking ------------------------------------------------------------------------------------------
 
+    def _needs_all(self) -> bool:
+        return len(self._tasks) > FEW or self._sight.in_doubt
+
     def _look(self) -> None:
         self._looks += 1
-        if len(self._tasks) > FEW:
+        if self._needs_all():
             self._look_at_all()
             return
-        rows, bad = dict(self._sight.rows), dict(self._sight.bad)
+        found: dict[str, Lease | str | None] = {}
         try:
             for shard in self._tasks:
-                rows.pop(shard, None)
-                bad.pop(shard, None)
+                if self._left_s() <= 0:
+                    break
                 try:
-                    if row := self._store.read(shard, self._call_timeout_s):
-                        rows[shard] = row
+                    found[shard] = self._store.read(shard, self._call_s())
                 except BadRow as error:
-                    bad[shard] = str(error)
+                    found[shard] = str(error)
         except Unavailable as failure:
             self._fail(failure)
             return
-        self._sight = Sight(rows, self._sight.candidates, bad, unix_ms())
+        self._unseen -= found.keys()
+        self._sight = seen_some(found, unix_ms(), time.monotonic(), self._sight)
         self._whole, self._failure = False, ""
 
     def _look_at_all(self) -> bool:
         """False: it failed, and what was seen before still stands."""
         try:
-            snapshot = self._store.snapshot(self._call_timeout_s, full=True)
+            snapshot = self._store.snapshot(self._call_s(), full=True)
         except Unavailable as failure:
             self._fail(failure)
             return False
-        self._sight, self._whole, self._failure = sight_of(snapshot), True, ""
+        self._unseen.clear()
+        self._sight, self._whole, self._failure = sight_of(snapshot, self._sight), True, ""
         return True
+
+    def _call_s(self) -> float:
+        return min(self._call_timeout_s, max(CALL_MIN_S, self._left_s()))
 
     def _fail(self, failure: Unavailable) -> None:
         if isinstance(failure, Denied):

@@ -4,27 +4,37 @@ An `Order` is given for each of its shards until `decide` has told what became o
 
 - each write is conditional on the row as it was seen; one that is refused is decided anew on the row that is there, at
   most `WRITES_MAX` times, so that a shard that changes hands all the time is told and not chased;
+- a write of which nobody knows whether it was applied counts as begun, and the row settles it: what shows its effect
+  proves it, also when that came and went between two looks (see `traces`). It is written again only while it cannot
+  have had an effect;
 - what the rows show to be in vain is told before anything is written;
 - a wish that was taken back by the owner is not repeated;
 - what is there already is as good as what was done: the same command given twice succeeds twice.
 
-Whether a supervisor is live is judged as in `status`, by wall clocks: the owner decides about a wish by what it has
-observed itself, and takes back what cannot be.
+Who lives is judged by what the command saw move (see `pulse`); where wall clocks alone speak against an order, they are
+not believed: it looks again. The owner decides about a wish by what it has observed itself, and takes back what cannot
+be. `forget`, which nothing can take back, minds no clock: whoever has a row counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import TypeGuard
 
-from supervisor.changes import change_of, history_after
-from supervisor.core import wishes
+from supervisor.changes import history_after
+from supervisor.core.watch import DEAD_DURATIONS
 from supervisor.names import missing
-from supervisor.operating.candidates import Candidate, named
-from supervisor.operating.orders import Order, Send, Sight, Step, Task, Told, Wait
+from supervisor.operating import traces
+from supervisor.operating.candidates import Candidate, brief, hoped
+from supervisor.operating.moving import able, move, nobody
+from supervisor.operating.orders import Look, Order, Send, Step, Task, Told, Wait
+from supervisor.operating.sight import Sight
+from supervisor.operating.words import ago, holding, stands, who
 from supervisor.records import MEMBER_PREFIX, Lease
 from supervisor.showing.status import natural
-from supervisor.writes import Depose, Forget, Pause, Wish
+from supervisor.writes import Depose, Forget, Pause
 
 WRITES_MAX = 5
 
@@ -35,6 +45,20 @@ def no(why: str) -> Told:
 
 def decide(order: Order, task: Task, sight: Sight) -> Step:
     """The next step about one shard."""
+    step = _decide(order, task, sight)
+    if not _is_no(step) or not sight.in_doubt:
+        return step
+    other = _decide(order, task, replace(sight, candidates=hoped(sight.candidates)))
+    if _is_no(other):
+        return step
+    return other if isinstance(other, Wait) else Look(f"{step.text}, as far as wall clocks tell")
+
+
+def _is_no(step: Step) -> TypeGuard[Told]:
+    return isinstance(step, Told) and not step.done
+
+
+def _decide(order: Order, task: Task, sight: Sight) -> Step:
     if task.shard in sight.bad:
         return no(f"its row does not parse: {sight.bad[task.shard]}")
     row = sight.rows.get(task.shard)
@@ -42,28 +66,30 @@ def decide(order: Order, task: Task, sight: Sight) -> Step:
         return _without_row(order, task)
     step = _about(order, task, row, sight)
     if isinstance(step, Send) and task.writes >= WRITES_MAX:
-        return no(f"it changed {WRITES_MAX} times under our hands; {stands(row, sight.now_ms)}")
+        return no(f"it changed {WRITES_MAX} times under our hands; {stands(row, sight)}")
     return step
 
 
 def _about(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
     match order.verb:
         case "move":
-            return _move(order, task, row, sight)
+            return move(order, task, row, sight)
         case "pause":
             return _pause(order, task, row, sight)
         case "resume":
             return _resume(task, row, sight)
         case "forget":
-            return _forget(order, row, sight)
+            return _forget(order, task, row, sight)
 
 
 def _without_row(order: Order, task: Task) -> Told:
-    if task.first is None:
+    first = task.first
+    if first is None:
         return no("it has no row: no supervisor has made one yet")
-    if order.verb == "forget" and task.writes:
-        return Told(True, f"is forgotten, epoch {task.first.epoch} was its last")
-    return no("its row is gone")
+    if order.verb != "forget":
+        return no("its row is gone")
+    then = holding(first, "the owner that was removed by force") if first.forced and first.policy == "hold" else ""
+    return Told(True, f"is forgotten, epoch {first.epoch} was its last", then)
 
 
 def known_shards(sight: Sight) -> list[str]:
@@ -77,102 +103,24 @@ def meant_by(pattern: str, shards: Sequence[str]) -> list[str]:
     return [shard for shard in shards if shard == pattern or fnmatchcase(shard, pattern)]
 
 
-# --- moving -----------------------------------------------------------------------------------------------
-
-
-def _move(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
-    if row.paused:
-        return no(f"it is paused; `tenured resume {task.shard}` lets it run")
-    target: Candidate | None = None
-    if order.to:
-        found = named(order.to, sight.candidates, sight.now_ms)
-        if isinstance(found, str):
-            return no(found)
-        target = found
-    move = target.id if target else wishes.ANYBODY
-    begun = task.writes > 0 or (task.first is not None and task.first.move == move)
-    if row.owner == target.id if target else begun and _is_elsewhere(task, row):
-        return Told(True, _moved(task, row))
-    if row.owner is None and target is None:
-        return Wait() if begun else no(_unowned(row, sight))
-    if row.move == move:
-        return Wait()
-    objection = _objection(row, target, sight)
-    if task.seen and (row.owner, row.epoch) == (task.seen.owner, task.seen.epoch):
-        return no(objection or _taken_back(row))
-    if objection:
-        return no(objection)
-    return Send(Wish(row.shard, row.owner, row.epoch, row.move, move))
-
-
-def _is_elsewhere(task: Task, row: Lease) -> bool:
-    if task.first is None or row.owner in (None, task.first.owner):
-        return False
-    # An incarnation of the same host that took its own back is no other place.
-    return not row.history or change_of(row.history[-1]).reason != "reclaimed"
-
-
-def _moved(task: Task, row: Lease) -> str:
-    first = task.first
-    if first is None or first.owner == row.owner:
-        return f"is at {row.owner} already, epoch {row.epoch}"
-    return f"moved from {first.owner or 'nobody'} to {row.owner}, epoch {first.epoch} -> {row.epoch}"
-
-
-def _unowned(row: Lease, sight: Sight) -> str:
-    who = _nobody(_able(row.shard, sight), "nobody can take it") or "whoever has room takes it without being asked"
-    return f"{stands(row, sight.now_ms)}; {who}"
-
-
-def _taken_back(row: Lease) -> str:
-    if row.move:
-        return f"another wish took the place of ours: to move to {row.move}"
-    return f"{row.owner or 'somebody'} took the wish back; the log of the owner says why (wish.refused)"
-
-
-def _objection(row: Lease, target: Candidate | None, sight: Sight) -> str:
-    """Why nobody, or not this one, can take the shard; "": nothing is known against it."""
-    if target is None:
-        able = [each for each in _able(row.shard, sight) if each.id != row.owner]
-        return _nobody(able, "nobody else can take it")
-    if target.drains:
-        return f"{target.id} drains"
-    if row.shard not in target.shards:
-        return f"it is not configured at {target.id}"
-    if not target.has_room:
-        return f"{target.id} has no room: it has {target.load} shards of at most {target.capacity}"
-    return ""
-
-
-def _able(shard: str, sight: Sight) -> list[Candidate]:
-    """Who is live and configured for it."""
-    return [each for each in sight.candidates.values() if each.live and shard in each.shards]
-
-
-def _nobody(able: list[Candidate], what: str) -> str:
-    """`what`, and why, if none of them has room; else ""."""
-    if any(each.has_room for each in able):
-        return ""
-    if not able:
-        return f"{what}: no {'other ' if 'else' in what else ''}live supervisor is configured for it"
-    return f"{what}: {', '.join(each.id for each in able)} {'is' if len(able) == 1 else 'are'} full or draining"
-
-
 # --- pausing ----------------------------------------------------------------------------------------------
 
 
 def _pause(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
+    heeded = task.seen is not None and traces.ended(row, task.seen.epoch, "paused", "deposed")
+    if not row.paused and (task.sure or heeded):
+        return no(f"somebody resumed it meanwhile; {stands(row, sight)}")
     if row.owner is not None and order.force:
         return Send(_depose(task, row, sight))
     if not row.paused:
-        return no("somebody resumed it meanwhile") if task.seen else Send(_paused(row, True))
+        return Send(_paused(row, True))
     if row.owner is None:
         return _is_paused(task, row)
-    silent_ms = sight.now_ms - row.renewed_at
-    if silent_ms <= row.duration_ms:
+    if sight.life(row) != "silent":
         return Wait()
-    holding = ", and may go on, since its outage_policy is hold" if row.policy == "hold" else ""
-    return Told(True, f"is paused; {row.owner} still stands in its row, but renewed it {_ago(silent_ms)}{holding}")
+    holds = holding(row, who(row.owner)) if row.policy == "hold" else ""
+    told = f"is paused; {who(row.owner)} still stands in its row, but renewed it {ago(sight.age_ms(row))}"
+    return Told(True, told, holds)
 
 
 def _paused(row: Lease, paused: bool) -> Pause:
@@ -187,18 +135,23 @@ def _depose(task: Task, row: Lease, sight: Sight) -> Depose:
 
 
 def _is_paused(task: Task, row: Lease) -> Told:
-    if not task.writes and (task.first is None or task.first.owner is None):
-        return Told(True, "is paused already")
+    first = task.first
     if row.nonce == task.nonce:
-        owner = task.seen.owner if task.seen else "its owner"
-        return Told(
-            True,
-            f"is paused by force, epoch {row.epoch - 1} -> {row.epoch}",
-            f"{owner} kills its child when it next looks, and once resumed the shard is claimed "
-            f"{row.duration_ms / 1000:g} s from now at the earliest",
-        )
-    was = task.first
-    return Told(True, f"is paused, {was.owner} gave it up" if was and was.owner else "is paused, nobody owned it")
+        return _is_deposed(row, who(task.seen.owner if task.seen else None, "its owner"))
+    then = holding(row, "the owner that was removed by force") if row.forced and row.policy == "hold" else ""
+    if first and first.paused and first.owner is None:
+        return Told(True, "is paused already", then)
+    was = f"{who(first.owner)} gave it up" if first and first.owner else "nobody owned it"
+    return Told(True, f"is paused, {was}", then)
+
+
+def _is_deposed(row: Lease, owner: str) -> Told:
+    claimed = f"once resumed the shard is claimed {row.duration_ms / 1000:g} s from now at the earliest"
+    if row.policy == "hold":
+        then = f"{holding(row, owner)}; {claimed}, and two may run it then"
+    else:
+        then = f"{owner} kills its child when it next looks, and {claimed}"
+    return Told(True, f"is paused by force, epoch {row.epoch - 1} -> {row.epoch}", then)
 
 
 # --- resuming ---------------------------------------------------------------------------------------------
@@ -206,81 +159,50 @@ def _is_paused(task: Task, row: Lease) -> Told:
 
 def _resume(task: Task, row: Lease, sight: Sight) -> Step:
     if row.paused:
-        return no("somebody paused it again meanwhile") if task.seen else Send(_paused(row, False))
-    if row.owner is not None and sight.now_ms - row.renewed_at <= row.duration_ms:
-        return Told(True, f"{'runs' if task.writes else 'is not paused, it runs'} at {row.owner}, epoch {row.epoch}")
-    if not task.writes:
-        return Told(True, f"is not paused; {stands(row, sight.now_ms)}")
-    why = "" if row.owner else _nobody(_able(row.shard, sight), "it may run again, but nobody can take it")
-    if why:
-        return no(why)
-    return Wait()
+        return no("somebody paused it again meanwhile") if task.sure else Send(_paused(row, False))
+    first = task.first or row
+    was_paused = first.paused
+    if row.owner is None:
+        if not was_paused:
+            return Told(True, f"is not paused; {stands(row, sight)}")
+        why = nobody(able(row.shard, sight), "it may run again, but nobody can take it")
+        return no(why) if why else Wait()
+    life = sight.life(row)
+    if not was_paused:
+        if life in ("moves", "young"):
+            return Told(True, f"is not paused, it runs at {who(row.owner)}, epoch {row.epoch}")
+        return Told(True, f"is not paused; {stands(row, sight)}")
+    if life != "moves":  # to look young is not enough: a dead owner does, where a clock is wrong
+        return Wait()
+    then = holding(first, "the owner that was removed by force") if first.forced and first.policy == "hold" else ""
+    return Told(True, f"runs at {who(row.owner)}, epoch {row.epoch}", then)
 
 
 # --- forgetting -------------------------------------------------------------------------------------------
 
 
-def _forget(order: Order, row: Lease, sight: Sight) -> Step:
+def _forget(order: Order, task: Task, row: Lease, sight: Sight) -> Step:
     if row.owner is not None:
-        return no(f"it is not free: {stands(row, sight.now_ms)}")
+        return no(f"it is not free: {stands(row, sight)}")
     if row.shard in order.kept:  # while the fleet is stopped, nobody else says that it is still wanted
         return no("the configuration here has it; take it out of that first")
-    if live := _able(row.shard, sight):
-        return no(f"it is configured at {_some(live)}; take it out of the configuration there first")
-    serving = [each for each in sight.candidates.values() if row.shard in each.shards]
-    if serving and not any(each.live for each in sight.candidates.values()):
-        # With a clock that is ahead every supervisor looks dead, and its free shards would lose their checkpoints.
-        last = max(serving, key=lambda each: each.renewed_at)
-        age = _ago(sight.now_ms - last.renewed_at)
-        return no(f"no supervisor is live by the clock here, and {last.id}, renewed {age}, is configured for it")
-    if row.forced and sight.now_ms - row.renewed_at <= row.duration_ms:
-        return no(f"its owner was removed by force {_ago(sight.now_ms - row.renewed_at)} and may still run it")
+    if serving := [each for each in sight.candidates.values() if row.shard in each.shards]:
+        return no(_is_served(serving, sight.now_ms))
+    if bad := next((key for key in sight.bad if key.startswith(MEMBER_PREFIX)), ""):
+        return no(f"the row {brief(bad)} does not parse, and nobody can tell what that supervisor is configured for")
+    age_ms = sight.age_ms(row)
+    if row.forced and age_ms <= row.duration_ms:
+        return no(f"its owner was removed by force {ago(age_ms)} and may still run it")
     return Send(Forget(row.shard, row.epoch))
 
 
-def _some(found: list[Candidate]) -> str:
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{min(each.id for each in found)}{more}"
-
-
-# --- words ------------------------------------------------------------------------------------------------
-
-
-def asked(order: Order, task: Task, sight: Sight) -> str:
-    """For whoever does not wait: what has been written down, to be read after the shard's name. An owner that heeded at
-    once is gone from the row by now."""
-    rows = (sight.rows[task.shard], task.seen, task.first)
-    owner = next((row.owner for row in rows if row and row.owner), "nobody")
-    match order.verb:
-        case "move":
-            return f"shall move from {owner} to {order.to or 'anybody else'}"
-        case "pause":
-            return f"is paused as soon as {owner} has stopped it"
-        case _:
-            return "may run again"
-
-
-def late(order: Order, row: Lease | None, now_ms: int) -> str:
-    """Why the effect did not come in time, as far as the row tells, and that the wish goes on."""
-    if row is None:
-        return "it has no row"
-    told = stands(row, now_ms)
-    if order.verb == "resume" and not row.paused:
-        return f"it may run again, but {told}"
-    wish = f", and the wish to move to {row.move} stands in its row" if row.move else ""
-    paused = ", and the wish to pause it stands in its row" if row.paused else ""
-    return f"{told}{wish}{paused}"
-
-
-def stands(row: Lease, now_ms: int) -> str:
-    """Who owns it."""
-    if row.owner is not None:
-        return f"{row.owner} owns it, epoch {row.epoch}, renewed {_ago(now_ms - row.renewed_at)}"
-    left_ms = row.duration_ms - (now_ms - row.renewed_at) if row.forced else 0
-    when = f", it can be claimed {left_ms / 1000:.1f} s from now at the earliest" if left_ms > 0 else ""
-    forced = f" (its last owner was removed by force{when})" if row.forced else ""
-    return f"nobody owns it{forced}, epoch {row.epoch}"
-
-
-def _ago(ms: int) -> str:
-    return f"{max(0, ms) / 1000:.1f} s ago"
+def _is_served(serving: list[Candidate], now_ms: int) -> str:
+    """A supervisor that only looks dead, since a clock is wrong or it is cut off, would come back and find neither row
+    nor checkpoint. So each that has a row counts; the row of one that is dead goes after ten leases."""
+    live = sorted(brief(each.id) for each in serving if each.live)
+    if live:
+        more = f" and {len(live) - 1} more" if len(live) > 1 else ""
+        return f"it is configured at {live[0]}{more}; take it out of the configuration there first"
+    last = max(serving, key=lambda each: each.renewed_at)
+    until = f"the others delete the row of a dead one after {DEAD_DURATIONS * last.duration_ms / 1000:g} s"
+    return f"it is configured at {brief(last.id)}, whose row was renewed {ago(now_ms - last.renewed_at)}; {until}"

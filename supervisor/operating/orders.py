@@ -1,4 +1,4 @@
-"""What an operator orders, what the store shows about it, and which steps there are. Values, nothing else."""
+"""What an operator orders, how far it has come, and which steps there are. Values, nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from supervisor.operating.candidates import Candidates
 from supervisor.records import Lease
 from supervisor.writes import OperatorsWrite
 
@@ -27,26 +26,23 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An order about one shard. `first`: its row when the command began; `seen`: its row under the last write that is
-    known to have been applied; `cause`: why nobody knows what became of the last one; `nonce`: of our own, for a row
-    that we depose."""
+    """An order about one shard.
+
+    `first`: its row when the command began. `seen`: its row under the last write that was applied, or may have been;
+    `sure`: it was, as its answer or a row since then proves. `writes`: how many were answered. `cause`: why nobody
+    knows what became of the last one. `nonce`: of our own, for a row that we depose."""
 
     shard: str
     nonce: str
     first: Lease | None
     seen: Lease | None = None
+    sure: bool = False
     writes: int = 0
     cause: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What the store shows at `now_ms` (unix milliseconds)."""
-
-    rows: Mapping[str, Lease]
-    candidates: Candidates
-    bad: Mapping[str, str]
-    now_ms: int
+    @property
+    def begun(self) -> bool:
+        return self.seen is not None or self.writes > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What was wished for has yet to happen."""
+    """The row shows what was wished for, or makes it needless; the effect has yet to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Nothing can be done before it is known who lives. `text`: why it would be in vain if wall clocks were right."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +72,4 @@ class Told:
     then: str = ""
 
 
-Step = Send | Wait | Told
+Step = Send | Wait | Look | Told
