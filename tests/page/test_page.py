@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.changes import _WORDS, Change, words
 from supervisor.records import Snapshot
 from tests.page import fleet
 from tests.page.conftest import Shown
@@ -150,7 +151,8 @@ def test_a_row_unfolds_its_history_as_a_timeline_and_as_sentences(troubled: Show
 
 def test_shards_are_found_by_words_states_and_owners_and_grouped_as_one_likes(troubled: Shown) -> None:
     def shards() -> list[str]:
-        return troubled.texts(".shard .open-row")
+        names = "[...document.querySelectorAll('.shard .open-row')].map((each) => each.textContent.trim())"
+        return list(troubled.tab.evaluate(names))  # also what has come into sight and is not laid out yet
 
     def type_in(text: str) -> None:
         troubled.tab.evaluate(f"by('filter').value = {text!r}; by('filter').dispatchEvent(new Event('input'))")
@@ -266,6 +268,40 @@ def test_a_supervisor_that_does_not_answer_is_told(troubled: Shown) -> None:
     troubled.poll()
     troubled.tab.until("by('banner').checkVisibility()")
     assert troubled.text("#banner").startswith("This supervisor does not answer.")
+
+
+@pytest.mark.parametrize("body", ["<html>", "null", "[]", "5", "{}", '{"error": "x"}'])
+def test_what_is_no_answer_of_a_supervisor_is_told_in_plain_words(troubled: Shown, body: str) -> None:
+    troubled.tab.evaluate(f"globalThis.fetch = () => Promise.resolve(new Response({body!r}))")
+    troubled.poll()
+    troubled.tab.until("by('banner').checkVisibility()")
+    assert troubled.text("#banner").startswith("What answers here is no supervisor. What you see is what was last read")
+
+
+def test_an_answer_that_cannot_be_shown_is_told_and_the_last_picture_keeps_its_age(troubled: Shown) -> None:
+    broken = "new Response(JSON.stringify({ ...link.data, supervisors: 5 }))"
+    troubled.tab.evaluate(f"globalThis.fetch = () => Promise.resolve({broken})")
+    shown_at = troubled.tab.evaluate("link.atMs")
+    troubled.poll()
+    troubled.tab.until("by('banner').checkVisibility()")
+    assert troubled.text("#banner").startswith("The newest answer cannot be shown.")
+    assert troubled.text("#pulse-text") != "live"
+    assert troubled.tab.evaluate("link.atMs") == shown_at
+    troubled.tab.evaluate("drawChoice()")  # what a click does
+    assert troubled.tab.evaluate("document.querySelectorAll('.shard').length") == 101
+    troubled.tab.until("!link.busy")
+    assert troubled.tab.complaints != []  # the cause, for who looks for it
+    troubled.tab.complaints.clear()
+
+
+def test_every_reason_is_told_in_the_words_of_the_history_command(troubled: Shown) -> None:
+    for times in (1, 3):
+        changes = {reason: Change(7, "x", 1, reason, times) for reason in (*_WORDS, "novel")}
+        told = troubled.tab.evaluate(
+            f"Object.fromEntries({[*changes]!r}.map((each) => [each, happened({{ reason: each, times: {times} }})]))"
+        )
+        assert told == {reason: words(change) for reason, change in changes.items()}
+    assert set(troubled.tab.evaluate("Object.keys(REASONS)")) == set(_WORDS)
 
 
 def test_a_page_that_nobody_sees_asks_nothing(troubled: Shown) -> None:

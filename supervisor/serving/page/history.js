@@ -85,11 +85,9 @@ function changes(shard) {
     item.style.setProperty("--hue", hue(each.owner));
     const when = make("time", "", `${age(nowMs() - each.at * 1000)} ago`);
     when.title = moment(each.at * 1000);
-    const what = REASONS[each.reason] ?? printable(each.reason);
-    const times = each.times > 1 ? `, ${grouped(each.times)} times in a row` : "";
     const who = make("bdi", "who", called(each.owner));
     const sentence = make("span", "what");
-    sentence.append(who, ` ${what}${times}`);
+    sentence.append(who, ` ${happened(each)}`);
     list.append(item);
     item.append(when, make("span", "epoch-mark", `epoch ${each.epoch}`), sentence);
   }

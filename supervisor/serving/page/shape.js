@@ -16,10 +16,11 @@ const MEANING = {
   retired: "no live supervisor is configured for it",
 };
 
+// As the history command tells them.
 const REASONS = {
   __proto__: null,
   claimed: "claimed it, it was free",
-  expired: "took it over: its owner had not renewed for the whole lease",
+  expired: "took it over, its owner had not renewed for the whole lease",
   reclaimed: "took it back after a restart on the same host, at once",
   restart: "started its child again",
   crashed: "gave it up, its child had crashed",
@@ -27,7 +28,14 @@ const REASONS = {
   balanced: "gave it up to a supervisor that has less",
   crowded: "gave it up, its capacity was lowered",
   paused: "gave it up, it was paused",
+  unconfigured: "gave it up, it is no longer in its configuration",
   stopped: "gave it up, the supervisor was stopped",
+  "stop-timeout": "gave it up, its child had to be killed since it did not stop in time",
+  "start-timeout": "gave it up, its child had to be killed since it did not start in time",
+  hung: "gave it up, its child had to be killed since it hung",
+  fenced: "gave it up, its child was killed since nothing could be renewed in time",
+  hurried: "gave it up, the supervisor was stopped in a hurry",
+  deposed: "lost it to an operator, who removed it by force",
 };
 const TEXT_MAX = 400;
 const NUMBERS = new Intl.NumberFormat("en-US"); // made once: it is slow to make
@@ -144,6 +152,13 @@ function notes(data) {
     found.push(["warn", printable(key), `has a flaw: ${printable(reason)}`]);
   }
   return found.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+}
+
+/** What happened, in words. */
+function happened(change) {
+  if (change.reason === "crashed" && change.times > 1) return `gave it up, its child had ended ${grouped(change.times)} times`;
+  const told = REASONS[change.reason] ?? printable(change.reason);
+  return change.times > 1 ? `${told}, ${grouped(change.times)} times in a row` : told;
 }
 
 /** Who had the shard from when to when, oldest first, `owner` null where nobody had it. `until` of the last is `now`. */
