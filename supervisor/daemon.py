@@ -190,10 +190,10 @@ class Daemon:
         self._state, effects = leaseset.step(self._state, event, now)
         for effect in effects:
             self._perform(effect, now, at_ns or now.boot_ns)
+        self._metrics.stepped(self._state, now.boot_ns)
         self._metrics.heard(event)
         for effect in effects:
             self._metrics.performed(effect)
-        self._metrics.stepped(self._state, now.boot_ns)
         if self._journal.supervisor != self._state.me:
             # A copy of ourselves lives on under the old id: no later incarnation may take that for dead.
             self._remember([self._state.me])
@@ -240,7 +240,8 @@ class Daemon:
 
     def _tick(self) -> None:
         reports = self._children.reports()
-        self._metrics.reported(reports, self._courier.stuck, len(self._children.server_pids))
+        servers, dropped = len(self._children.server_pids), self._journal.dropped
+        self._metrics.reported(reports, self._courier.stuck, servers, dropped)
         self._feed(model.Ticked(reports), boottime_ns())
 
     # --- children -----------------------------------------------------------------------------------------

@@ -41,6 +41,9 @@ def _reasons(state: State, held: list[Held], now_ns: int) -> list[str]:
     ]
     if crashed:
         reasons.append(f"{len(crashed)} shards wait to start again after a crash, {crashed[0]} among them")
+    bad = sorted(state.watch.bad.keys() & state.rules.shards.keys())
+    if bad:
+        reasons.append(f"the rows of {len(bad)} shards do not parse, that of {bad[0]} among them")
     return reasons
 
 

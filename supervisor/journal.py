@@ -92,6 +92,11 @@ class Journal:
         """From now on only lines of this level and above."""
         self._least = LEVELS[level]
 
+    @property
+    def dropped(self) -> int:
+        """How many lines were ever lost."""
+        return self._dropped
+
     def capture(self) -> None:
         """Also write what libraries log through the standard library from WARNING on, as `library.warning`."""
         self._handler.setLevel(logging.WARNING)

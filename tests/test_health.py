@@ -10,7 +10,7 @@ from supervisor.core.model import SECOND
 from supervisor.core.phases import Idle, Vacant
 from supervisor.core.state import State
 from supervisor.health import health, line, progresses
-from tests.core import RULES, held, ns, shard, state, tenure
+from tests.core import RULES, held, ns, saw, shard, snapshot, state, tenure
 
 PATIENCE_NS = RULES.attempt_ns + SECOND
 
@@ -41,6 +41,13 @@ def test_one_whose_children_run_is_ready() -> None:
 def test_whatever_keeps_it_from_its_work_is_named(known: State, reason: str) -> None:
     assert reason in reasons(known)
     assert not health(known, ns(1), 0)["ready"]
+
+
+def test_rows_of_ours_that_do_not_parse_are_named_and_those_of_others_are_not() -> None:
+    found = saw(active(held()), 1, snapshot(bad={"s/1": "no epoch", "else/0": "no epoch", "@x:1:y": "no fleet"}))
+    assert reasons(found) == "the rows of 1 shards do not parse, that of s/1 among them"
+    assert not health(found, ns(1), 0)["ready"]
+    assert reasons(saw(found, 2, snapshot())) == ""
 
 
 def test_a_crash_is_forgotten_when_its_wait_is_over() -> None:

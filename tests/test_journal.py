@@ -161,6 +161,7 @@ def test_a_reader_that_stands_still_costs_lines_and_never_a_wait() -> None:
         dropped = sum(line["count"] for line in found if line["event"] == "journal.dropped")
         kept = sum(1 for line in found if line["event"] != "journal.dropped")
         assert dropped + kept == attempts
+        assert journal.dropped == dropped
         assert dropped > 900
 
 

@@ -9,13 +9,31 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core import model
-from supervisor.core.phases import Releasing
+from supervisor.core import leaseset, model
+from supervisor.core.phases import Dying, Releasing, Shard
+from supervisor.core.state import State
 from supervisor.metrics import families
 from supervisor.metrics.families import FAMILIES
+from supervisor.records import Lease
 from supervisor.writes import Applied, PutMember, Renew, Unknown
 from tests import engines, promtool
-from tests.core import ME, OTHER, RULES, free, held, lease, member, mine, ns, report, snapshot, state, tenure
+from tests.core import (
+    ME,
+    OTHER,
+    RULES,
+    free,
+    held,
+    lease,
+    member,
+    mine,
+    moment,
+    ns,
+    report,
+    shard,
+    snapshot,
+    state,
+    tenure,
+)
 from tests.metrics import NOW_S, Bench, loaded, read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +197,42 @@ def test_a_shard_that_left_the_configuration_is_forgotten_once_its_child_is_gone
     assert bench.value(MESSAGES, shard="s/0") == 0
 
 
+def exits(bench: Bench, known: State, seconds: float, epoch: int = 8) -> None:
+    """A child is seen dead, and the core says what that was."""
+    event = model.Exited("s/0", epoch, report(seconds, epoch=epoch))
+    after, effects = leaseset.step(known, event, moment(seconds))
+    bench.metrics.stepped(after, ns(seconds))
+    bench.metrics.heard(event)
+    for effect in effects:
+        bench.metrics.performed(effect)
+
+
+def test_crashes_of_a_shard_are_counted_and_stay_while_nobody_owns_it() -> None:
+    bench = Bench(state(held()))
+    bench.metrics.performed(model.Log("info", "lease.claimed", "s/0", 8, "claimed"))
+    assert bench.value("tenured_shard_crashes_total", shard="s/0") == 0
+    for seconds in (1, 2):
+        exits(bench, state(held()), seconds)
+    bench.show(state())
+    assert bench.value("tenured_shard_up", shard="s/0") is None
+    assert bench.value("tenured_shard_crashes_total", shard="s/0") == 2
+
+
+@pytest.mark.parametrize("known", [held("stopping", crashed=False), held(release=True), shard(Dying(8, ns(0), "lost"))])
+def test_a_death_that_somebody_wanted_is_no_crash_also_not_a_second_time(known: Shard) -> None:
+    bench = Bench(state(held()))
+    exits(bench, state(held()), 1)
+    exits(bench, state(replace(known, crashes=(ns(1),))), 2)
+    assert bench.value("tenured_shard_crashes_total", shard="s/0") == 1
+
+
+def test_crashes_are_forgotten_with_the_shard() -> None:
+    bench = Bench(state(held()))
+    exits(bench, state(held()), 1)
+    bench.metrics.heard(model.Reconfigured(replace(RULES, shards={})))
+    assert bench.value("tenured_shard_crashes_total", shard="s/0") is None
+
+
 def test_restarts_are_told_by_shard_and_claims_of_others_are_none() -> None:
     bench = Bench(state(mine("s/0")))
     for reason in ("expired", "restart", "restart"):
@@ -206,15 +260,17 @@ def test_shards_are_counted_by_where_they_stand() -> None:
         (lease(duration_ms=2000), NOW_S - 2),  # it promised two seconds and stood still
         (lease(duration_ms=10_000), None),
         (free(paused=True), None),
+        ("no epoch", NOW_S),
     ],
-    ids=["free", "missing", "expired", "owned", "paused"],
+    ids=["free", "missing", "expired", "owned", "paused", "bad"],
 )
 def test_a_configured_shard_without_a_live_owner_is_named_with_for_how_long(
-    row: model.Lease | None, unowned_s: float | None
+    row: Lease | str | None, unowned_s: float | None
 ) -> None:
     bench = Bench()
-    rows = [member(), *([row] if row else [])]
-    bench.show(state(), snapshot(*rows, lease(shard="s/1")))
+    rows = [row] if isinstance(row, Lease) else []
+    bad = {"s/0": row} if isinstance(row, str) else {}
+    bench.show(state(), snapshot(member(), *rows, lease(shard="s/1"), bad=bad))
     assert bench.value("tenured_shard_unowned_seconds", shard="s/0") == unowned_s
 
 
@@ -254,6 +310,20 @@ def test_the_stage_is_the_one_that_is_1() -> None:
 
 def test_the_poll_interval_in_force_is_shown_not_the_configured_one() -> None:
     assert Bench(state(moving_members=600)).value("tenured_poll_interval_seconds") == pytest.approx(100, rel=0.01)
+
+
+def test_of_the_durations_in_force_the_shortest_and_the_longest_are_shown() -> None:
+    old = [mine("s/0"), mine("s/1")]
+    old = [
+        replace(shard, phase=replace(shard.phase, tenure=replace(shard.phase.tenure, duration_ns=ns(seconds) - ns(0))))
+        for shard, seconds in zip(old, (6, 30), strict=True)
+    ]
+    for known, shortest, longest in ((state(), 10, 10), (state(*old), 6, 30), (state(old[0]), 6, 10)):
+        bench = Bench(known)
+        assert bench.value("tenured_lease_duration_seconds") == 10
+        assert bench.value("tenured_shortest_lease_seconds") == shortest
+        assert bench.value("tenured_longest_lease_seconds") == longest
+        assert bench.value("tenured_renew_interval_seconds") == pytest.approx(shortest / 3, abs=0.001)
 
 
 # --- counting ---------------------------------------------------------------------------------------------
@@ -339,6 +409,13 @@ def test_reloads_are_counted_and_the_last_one_is_judged() -> None:
     assert bench.value("tenured_config_last_reload_successful") == 1
     assert bench.value("tenured_config_reloads_total", outcome="applied") == 1
     assert bench.value("tenured_config_reloads_total", outcome="rejected") == 1
+
+
+def test_lines_of_the_log_that_were_lost_are_counted() -> None:
+    bench = Bench(state())
+    assert bench.value("tenured_log_lines_dropped_total") == 0
+    bench.metrics.reported({}, lines_dropped=7)
+    assert bench.value("tenured_log_lines_dropped_total") == 7
 
 
 def test_starts_and_exits_are_counted_once_each() -> None:

@@ -329,3 +329,13 @@ def test_what_was_observed_is_a_value_that_later_snapshots_do_not_change() -> No
     copy = replace(first, leases=dict(first.leases))
     observe(first, Snapshot({}, {}, {}), ME, ns(1), GAP_NS, 0)
     assert first == copy
+
+
+def test_a_row_that_does_not_parse_is_known_with_since_when_until_it_does() -> None:
+    watch = NEW
+    for seconds in (1, 2, 3):
+        watch = saw(watch, seconds, bad={"s/0": "no epoch"} | ({"s/1": "no beat"} if seconds > 2 else {}))
+    assert watch.bad == {"s/0": ns(1), "s/1": ns(3)}
+    watch = saw(watch, 4, free(), bad={"s/1": "no beat"})
+    assert watch.bad == {"s/1": ns(3)}
+    assert saw(saw(watch, 5, free()), 6, free(), bad={"s/1": "no beat"}).bad == {"s/1": ns(6)}

@@ -22,7 +22,7 @@ OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows:
 
 def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> State:
     """Everything that follows from one complete read of all rows."""
-    known_bad = state.watch.bad
+    known_bad = state.watch.bad.keys()
     watch = observe(state.watch, snapshot, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
     shards = dict(state.shards)
     for name, shard in state.shards.items():

@@ -54,7 +54,7 @@ class Watch:
     watched_ns: int = 0  # since when we have looked again and again, without a gap that could hide a row
     longest_ns: int = 0
     seen_ns: int = 0  # when the last complete snapshot was received
-    bad: frozenset[str] = frozenset()  # keys of the rows that did not parse in the last snapshot
+    bad: Mapping[str, int] = field(default_factory=dict)  # rows that do not parse, and since when they do not
     alone: bool = True  # no other member, but for the dead, and no lease row was seen since the start
     dead: frozenset[str] = frozenset()  # earlier incarnations of ours, proven dead
 
@@ -98,7 +98,7 @@ def observe(watch: Watch, snapshot: Snapshot, me: str, now_ns: int, gap_max_ns: 
         watched_ns=watch.watched_ns if bridged else now_ns,
         longest_ns=max(watch.longest_ns, *durations, 0),
         seen_ns=now_ns,
-        bad=frozenset(snapshot.bad),
+        bad={name: watch.bad.get(name, now_ns) for name in snapshot.bad},
         alone=watch.alone and not leases and not snapshot.bad and members.keys() <= {me, *watch.dead},
         dead=watch.dead,
     )

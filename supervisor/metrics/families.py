@@ -74,7 +74,12 @@ GAUGES = (
     _gauge("tenured_stage", "1 for the stage in which the supervisor is, 0 for the others.", stage=STAGES),
     _gauge("tenured_step_age_seconds", "Time since the loop last took a step."),
     _gauge("tenured_lease_duration_seconds", "Configured duration of a lease."),
-    _gauge("tenured_renew_interval_seconds", "Configured time between two rounds of renewals."),
+    _gauge(
+        "tenured_shortest_lease_seconds",
+        "Shortest duration in force here: the configured one, or that of a lease that was claimed before a reload.",
+    ),
+    _gauge("tenured_longest_lease_seconds", "Longest duration in force here, in the same way."),
+    _gauge("tenured_renew_interval_seconds", "Time between two rounds of renewals, as the leases in force need it."),
     _gauge("tenured_poll_interval_seconds", "Poll interval in force, which grows with the fleet."),
     _gauge("tenured_store_reachable", "1 if the last call to the store was answered, else 0."),
     _gauge("tenured_store_answer_age_seconds", "Time since the store last answered anything."),
@@ -112,6 +117,7 @@ COUNTERS = (
     _counter("tenured_kills_total", "Children that were killed and seen dead, by reason.", reason=KILLS),
     _counter("tenured_children_started_total", "Children asked for."),
     _counter("tenured_children_exited_total", "Children seen dead, those included that never came to be."),
+    _counter("tenured_log_lines_dropped_total", "Lines of the log that were lost since stderr was not read in time."),
     _counter("tenured_config_reloads_total", "Reloads of the configuration, by what became of them.", outcome=RELOADS),
 )
 
@@ -125,6 +131,12 @@ LOOP_LAG = Family("tenured_loop_lag_seconds", "histogram", "How much later than 
 UNOWNED = _gauge(
     "tenured_shard_unowned_seconds",
     "For how long, at the last snapshot, a shard configured here had no live owner; absent if it has one or is paused.",
+    shard=(),
+)
+
+CRASHES = _counter(
+    "tenured_shard_crashes_total",
+    "Children that ended by themselves, hung, or did not start in time; stays while the shard is not ours.",
     shard=(),
 )
 
@@ -155,4 +167,4 @@ PER_SHARD = (
     _counter("tenured_shard_restarts_total", "Children started again after their predecessor ended.", shard=()),
 )
 
-FAMILIES = (INFO, *GAUGES, *COUNTERS, KILL_LATENCY, LOOP_LAG, UNOWNED, *PER_SHARD)
+FAMILIES = (INFO, *GAUGES, *COUNTERS, KILL_LATENCY, LOOP_LAG, UNOWNED, CRASHES, *PER_SHARD)

@@ -62,9 +62,13 @@ def _phase(shard: Shard) -> str:
 def plain(state: State, snapshot: Snapshot | None, now_ns: int) -> dict[str, float]:
     """The gauges without labels that follow from the state alone, by name."""
     rules, seen_ns = state.rules, state.watch.seen_ns
+    tenures = (tenure for shard in state.shards.values() if (tenure := tenure_of(shard)) is not None)
+    durations = [rules.duration_ns, *(tenure.duration_ns for tenure in tenures)]
     values = {
         "tenured_lease_duration_seconds": seconds(rules.duration_ns),
-        "tenured_renew_interval_seconds": seconds(rules.renew_every_ns),
+        "tenured_shortest_lease_seconds": seconds(min(durations)),
+        "tenured_longest_lease_seconds": seconds(max(durations)),
+        "tenured_renew_interval_seconds": seconds(state.round_every_ns),
         "tenured_poll_interval_seconds": seconds(state.poll_ns),
         "tenured_store_reachable": int(state.reachable),
         "tenured_store_answer_age_seconds": seconds(now_ns - state.answered_ns),
@@ -97,6 +101,8 @@ def unowned(state: State, snapshot: Snapshot | None) -> dict[tuple[str, ...], fl
 
 
 def _unowned_ns(state: State, name: str, row: Lease | None) -> int | None:
+    if name in state.watch.bad:  # nobody can tell who owns it, and nobody may run it
+        return state.watch.bad[name]
     sighting = state.watch.leases.get(name)
     if row is None or sighting is None:
         return missing_ns(state.watch, name)

@@ -5,8 +5,9 @@ the loop nothing to speak of. `render` runs in any other thread: it computes the
 the loop left here, at most once a second however many ask, and rests between its parts, so that it never keeps the loop
 from the interpreter for long. What holds:
 
-- a counter never goes back while the supervisor lives, also that of a shard whose child is replaced;
-- a shard that is given up disappears, and goes on where it was when it comes back.
+- a counter never goes back while the supervisor lives, also that of a shard whose child is replaced, unless a reload
+  takes the shard out of the configuration, and another one brings it back;
+- a shard that is given up disappears, and goes on where it was when it comes back; its crashes stay.
 
 Not promised: that two metrics of one page belong to the same instant.
 """
@@ -56,6 +57,7 @@ class Metrics:
         self._reports: Mapping[str, Report] = {}
         self._tallies: dict[str, Tally] = {}
         self._restarts: dict[str, int] = {}
+        self._crashes: dict[str, int] = {}
         self._stuck_calls = 0
         self._fork_servers = 0
         self._accepted = True
@@ -69,12 +71,15 @@ class Metrics:
     # --- on the loop --------------------------------------------------------------------------------------
 
     def stepped(self, state: State, now_ns: int) -> None:
-        """After each step."""
+        """After each step, before its event and its effects are told."""
         self._state, self._stepped_ns = state, now_ns
 
-    def reported(self, reports: Mapping[str, Report], stuck_calls: int = 0, fork_servers: int = 0) -> None:
-        """At each tick; `reports` is not changed afterwards."""
+    def reported(
+        self, reports: Mapping[str, Report], stuck_calls: int = 0, fork_servers: int = 0, lines_dropped: int = 0
+    ) -> None:
+        """At each tick; `reports` is not changed afterwards. `lines_dropped`: by the journal, ever."""
         self._reports, self._stuck_calls, self._fork_servers = reports, stuck_calls, fork_servers
+        self._counts["tenured_log_lines_dropped_total"][()] = lines_dropped
 
     def killed(self, reason: str, latency_ms: float) -> None:
         """A killed child was seen dead, so long after what made the kill necessary."""
@@ -107,6 +112,8 @@ class Metrics:
                 self._count("tenured_children_exited_total")
                 if report is not None:
                     self._tallies[shard] = self._tallies.get(shard, Tally()).plus(report)
+                if self._has_crashed(shard):
+                    self._crashes[shard] = self._crashes.get(shard, 0) + 1
             case model.Reconfigured(rules):
                 self._accepted, self._accepted_unix_ms = True, unix_ms()
                 self._count("tenured_config_reloads_total", "applied")
@@ -124,6 +131,7 @@ class Metrics:
                 self._count("tenured_children_started_total")
             case model.Log(_, "lease.claimed", shard, _, reason):
                 self._count("tenured_claims_won_total", reason)
+                self._crashes.setdefault(shard, 0)
                 if reason == "restart":
                     self._restarts[shard] = self._restarts.get(shard, 0) + 1
             case model.Log(_, "lease.released", _, _, reason):
@@ -133,10 +141,16 @@ class Metrics:
             case _:
                 pass
 
+    def _has_crashed(self, name: str) -> bool:
+        """Whether the step that was just taken remembers a crash of the shard's child."""
+        shard = self._state.shards.get(name) if self._state else None
+        return shard is not None and shard.crashes[-1:] == (self._stepped_ns,)
+
     def _forget_all_but(self, shards: Set[str]) -> None:
         """What is neither configured nor running any more has no numbers, so that these are bounded."""
         self._tallies = {shard: tally for shard, tally in self._tallies.items() if shard in shards}
         self._restarts = {shard: count for shard, count in self._restarts.items() if shard in shards}
+        self._crashes = {shard: count for shard, count in self._crashes.items() if shard in shards}
 
     def _count(self, name: str, *labels: str) -> None:
         """One more. What is on no list of a label counts as `other`, so that texts never become series."""
@@ -170,6 +184,8 @@ class Metrics:
         yield self._loop_lag.text(families.LOOP_LAG)
         if state is not None:
             yield exposition.text(families.UNOWNED, gauges.unowned(state, snapshot))
+            crashes: exposition.Values = {(shard,): count for shard, count in dict(self._crashes).items()}
+            yield exposition.text(families.CRASHES, crashes)
             yield from self._per_shard(state, now_ns)
 
     def _info(self, state: State) -> str:
