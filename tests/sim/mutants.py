@@ -533,7 +533,7 @@ MUTANTS = (
     Mutant(
         "renewals come as seldom as the new rules say",
         "core/state.py",
-        "return min(self.rules.renew_every_ns, min(durations, default=self.rules.duration_ns) // 3)",
+        "return min([self.rules.renew_every_ns, *(tenure.renew_every_ns(self.rules) for tenure in held)])",
         "return self.rules.renew_every_ns",
         "longer_lease_duration",
     ),
