@@ -80,23 +80,16 @@ def follow(looks: Looks[Picture], interval_s: float, stream: TextIO) -> Picture:
             show(_dated(picture))
             while True:
                 time.sleep(interval_s)
-                picture = _next(looks, picture, show)
+                began_s, answer = time.monotonic(), looks.begin()
+                while not wait([answer], AWAITED_S).done:
+                    show(_dated(picture, looks.unanswered(time.monotonic() - began_s)))
+                try:
+                    picture = answer.result()  # before it is shown, or the exit code could be that of the last but one
+                    show(_dated(picture))
+                except Failed as failure:
+                    show(_dated(picture, failure))
     except KeyboardInterrupt:
         return picture
-
-
-def _next(looks: Looks[Picture], last: Picture, show: Show) -> Picture:
-    """What came, and is shown; for so long as it does not come, that is shown."""
-    began_s, answer = time.monotonic(), looks.begin()
-    while not wait([answer], AWAITED_S).done:
-        show(_dated(last, looks.unanswered(time.monotonic() - began_s)))
-    try:
-        picture = answer.result()
-    except Failed as failure:
-        show(_dated(last, failure))
-        return last
-    show(_dated(picture))
-    return picture
 
 
 @contextmanager
