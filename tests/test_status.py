@@ -99,6 +99,30 @@ def test_a_stale_shard_whose_owner_holds_in_an_outage_says_that_it_may_be_connec
     assert [only(fleet, name).holding for name in ("t/0", "t/1", "t/2")] == [True, False, False]
 
 
+@pytest.mark.parametrize("ago_ms", [100, 10 * T_MS])
+def test_a_fleet_is_degraded_while_a_removed_owner_may_hold_a_paused_shard(ago_ms: int) -> None:
+    """It is cut off, so that it does not know: its member row is as old as the last time it reached the store."""
+    history = ("7 x 1 claimed", "7 x 2 deposed")
+    row = lease("t/3", None, ago_ms, paused=True, forced=True, policy="hold", history=history)
+    for members in ([member(ME, ago_ms=ago_ms + 5000)], []):
+        fleet = seen(*members, member("b:2:y"), *FULL[:3], row)
+        assert (only(fleet, "t/3").state, only(fleet, "t/3").holding, fleet.degraded) == ("paused", True, True)
+
+
+def test_a_removed_owner_holds_nothing_once_it_reached_the_store_or_if_it_fences() -> None:
+    history = ("7 x 1 claimed", "7 x 2 deposed")
+    held = lease("t/3", None, 3 * T_MS, paused=True, forced=True, policy="hold", history=history)
+    for row in (held, replace(held, paused=False), replace(held, policy="fence"), replace(held, forced=False)):
+        assert not only(seen(member(ME), row), "t/3").holding
+    assert only(seen(member(ME, ago_ms=2 * T_MS + 100), replace(held, policy="fence")), "t/3").holding is False
+    assert only(seen(member(ME, ago_ms=2 * T_MS + 100), held), "t/3").holding
+
+
+def test_a_paused_shard_whose_owner_is_cut_off_may_be_held_by_it() -> None:
+    fleet = seen(member(ME), *FULL[:3], lease("t/3", ago_ms=T_MS + 1, paused=True, policy="hold"))
+    assert (only(fleet, "t/3").state, only(fleet, "t/3").holding, fleet.degraded) == ("paused", True, True)
+
+
 def test_a_shard_that_somebody_is_configured_for_but_has_no_row_is_free() -> None:
     fleet = seen(member(ME), *FULL[:3])
     assert states(fleet)["t/3"] == "free"
@@ -293,7 +317,8 @@ def test_whatever_stands_in_the_store_is_told_and_degraded_if_anything_is_not_fi
     found = [shard.state for shard in fleet.shards]
     assert {shard.shard for shard in fleet.shards} >= set(snapshot.leases) | set(configured)
     assert [each.id for each in fleet.supervisors] == sorted(snapshot.members)
-    assert fleet.degraded == (bool(snapshot.bad) or not set(found) <= set(FINE))
+    holding = any(shard.holding for shard in fleet.shards)
+    assert fleet.degraded == (bool(snapshot.bad) or holding or not set(found) <= set(FINE))
     assert fleet.counts == {state: found.count(state) for state in STATES if state in found}
 
 
@@ -301,7 +326,9 @@ def test_whatever_stands_in_the_store_is_told_and_degraded_if_anything_is_not_fi
 def test_the_state_of_a_shard_is_what_its_row_says(snapshot: Snapshot) -> None:
     for shard in view(snapshot, NOW).shards:
         row = snapshot.leases.get(shard.shard)
-        assert shard.holding == (shard.state == "stale" and shard.policy == "hold")
+        assert shard.policy == "hold" or not shard.holding
+        if shard.policy == "hold" and shard.owner is not None:
+            assert shard.holding == (shard.renewed_ago_ms is None or shard.renewed_ago_ms > T_MS)
         if row is None:
             assert shard.state in ("free", "homeless")
             continue

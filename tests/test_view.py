@@ -206,6 +206,16 @@ def test_notes_say_what_a_state_does_not() -> None:
     assert "NOTE" not in text_of(seen(member(ME), *FULL))
 
 
+def test_what_may_be_held_by_an_owner_that_is_cut_off_is_in_the_headline_beside_the_shard_and_below() -> None:
+    cut_off = lease("t/0", None, 3 * T_MS, paused=True, forced=True, policy="hold", history=("7 x 1 deposed",))
+    text = text_of(seen(member(ME, ago_ms=3 * T_MS), member("b:2:y"), *FULL[1:], cut_off))
+    headline = text.splitlines()[0]
+    assert headline.startswith("fleet f is degraded: 3 held, 1 paused of 4 shards; ")
+    assert "; 1 shard may be run by an owner that is cut off; " in headline
+    assert "its last owner may be holding its connections" in row_of(text, "t/0")
+    assert "holding: t/0; under outage_policy = hold an owner that is cut off from the store goes on" in text
+
+
 BEFORE = f"6 x {NOW // 1000 - 900} claimed"
 
 

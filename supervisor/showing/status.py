@@ -15,8 +15,9 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
 Of shards that have no row, but that a supervisor names, at most `SHARDS_MAX` are there; who names the others is told as
 if its row were bad.
 
-The fleet is degraded unless each shard is held, paused or retired. A row that does not parse degrades it, too; a flaw
-of one that does is only shown. The fields of these classes are the keys of `status --json`, which docs/status.md lists.
+The fleet is degraded unless each shard is held, paused or retired, and none may be run by an owner that is cut off
+(see `holding`). A row that does not parse degrades it, too; a flaw of one that does is only shown. The fields of these
+classes are the keys of `status --json`, which docs/status.md lists.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from supervisor.changes import Change, changes_of, full_ids
 from supervisor.names import SHARDS_MAX, expand, missing, union
 from supervisor.records import Lease, Member, Snapshot
+from supervisor.showing.holding import contacts_of, may_hold
 
 STATES = ("silent", "stale", "homeless", "free", "held", "paused", "retired")  # what is wrong first
 CROWDED = f"not all of its shards are listed: all supervisors together name more than {SHARDS_MAX} that have no row"
@@ -58,8 +60,8 @@ class SupervisorView:
 @dataclass(frozen=True, slots=True)
 class ShardView:
     """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `starting`: it is held,
-    and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: it is stale, but under
-    the policy `hold` its owner may be holding its connections. `history`: oldest first."""
+    and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: under the policy `hold`
+    its owner, or one that was removed by force, may be holding its connections. `history`: oldest first."""
 
     shard: str
     owner: str | None
@@ -111,10 +113,11 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
         return nobody_knows or shard in wanted or shard in configured
 
     full = full_ids((*snapshot.members, *(owner for owner in held if owner is not None)))
+    contacts = contacts_of(snapshot.members.values())
     shards = tuple(
         _unclaimed(shard, shard in roomy or not live)
         if (lease := snapshot.leases.get(shard)) is None
-        else _shard(lease, is_wanted(shard), shard in roomy or not live, full, now_unix_ms)
+        else _shard(lease, is_wanted(shard), shard in roomy or not live, full, contacts, now_unix_ms)
         for shard in sorted({*snapshot.leases, *without_row, *configured}, key=natural)
     )
     usual = _usual([member.digest for member in live])
@@ -147,7 +150,7 @@ def fleet_of(
 ) -> FleetView:
     """These parts as one, with what follows from them."""
     found = Counter(shard.state for shard in shards)
-    degraded = bool(bad) or any(state not in FINE for state in found)
+    degraded = bool(bad) or any(shard.holding or shard.state not in FINE for shard in shards)
     counts = {state: found[state] for state in STATES if found[state]}
     return FleetView(fleet, expected, at, degraded, counts, supervisors, shards, dict(bad), dict(flaws))
 
@@ -210,7 +213,14 @@ def _unclaimed(shard: str, has_room: bool) -> ShardView:
     )
 
 
-def _shard(lease: Lease, wanted: bool, has_room: bool, full: Mapping[str, str], now_unix_ms: int) -> ShardView:
+def _shard(
+    lease: Lease,
+    wanted: bool,
+    has_room: bool,
+    full: Mapping[str, str],
+    contacts: Mapping[str, int],
+    now_unix_ms: int,
+) -> ShardView:
     ago_ms = max(0, now_unix_ms - lease.renewed_at)
     state = _state(lease, ago_ms, wanted, has_room, now_unix_ms)
     return ShardView(
@@ -225,7 +235,7 @@ def _shard(lease: Lease, wanted: bool, has_room: bool, full: Mapping[str, str], 
         quiet_ms=None if lease.quiet_ms is None else lease.quiet_ms + ago_ms,
         renewed_ago_ms=ago_ms if lease.renewed_at else None,
         policy=lease.policy,
-        holding=state == "stale" and lease.policy == "hold",
+        holding=may_hold(lease, contacts, now_unix_ms),
         move=lease.move,
         paused=lease.paused,
         forced=lease.forced,

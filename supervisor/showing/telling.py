@@ -44,6 +44,8 @@ def headline(fleet: FleetView, whole: FleetView | None = None) -> str:
     known = [shard for shard in fleet.shards if shard.state in ("held", "silent") and not shard.starting]
     if wanted := sum(shard.want for shard in known):
         parts.append(f"{sum(shard.open for shard in known)} of {_number(wanted, 'connection')} open")
+    if holding := sum(shard.holding for shard in fleet.shards):
+        parts.append(f"{_number(holding, 'shard')} may be run by an owner that is cut off")
     if starting := sum(shard.starting for shard in fleet.shards):
         parts.append(f"{_number(starting, 'shard')} just started")
     parts.append(_supervisors((whole or fleet).supervisors))
@@ -115,7 +117,7 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
     """What its state does not say, at this unix millisecond: a shard whose child crashes for ever may be held."""
     told = []
     if shard.holding:
-        told.append("its owner may be holding its connections")
+        told.append(f"its {'last ' if shard.owner is None else ''}owner may be holding its connections")
     if shard.state == "paused" and shard.owner is not None:
         told.append("not stopped yet")
     if shard.forced and shard.owner is None:
@@ -179,6 +181,8 @@ def troubles(fleet: FleetView, whole: FleetView | None = None) -> list[str]:
     live = any(each.state != "stale" for each in (whole or fleet).supervisors)
     hints = _HINTS if live else _HINTS_WHILE_NOBODY_LIVES
     told += [f"{state}: {hints[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    if held := folded([shard.shard for shard in fleet.shards if shard.holding]):
+        told.append(f"holding: {held}; under outage_policy = hold an owner that is cut off from the store goes on")
     crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := _crash(shard, fleet.at))]
     if crashes:
         hosts = _listed(sorted({names.get(owner, owner) for _, owner in crashes}))
