@@ -1,9 +1,9 @@
 """Which shards may be run by somebody whom the row cannot reach: the price of `outage_policy = hold`. Pure.
 
 Under `hold` an owner that is cut off from the store goes on with its connections, whatever becomes of the row
-meanwhile: also when an operator pauses the shard, or removes the owner by force. Until it is claimed anew the row tells.
-That nobody runs it any more is known once the owner is seen to renew its member row a lease after it was removed: it
-has reached the store by then, was refused there, and killed its child.
+meanwhile: also when an operator pauses the shard, or removes the owner by force. The row tells that until it is claimed
+anew. That nobody runs the shard any more is known once the owner is seen to renew its member row a lease after it was
+removed: it has reached the store by then, was refused there, and killed its child.
 
 Like all of `status` this compares wall clocks, and who was removed and then died looks as if it were cut off.
 """
