@@ -130,7 +130,7 @@ async def serve(run_dir: Path, handlers: Mapping[str, Handler]) -> Control:
 
 
 def _lock(run_dir: Path) -> int:
-    fd = os.open(run_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(run_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -145,8 +145,8 @@ def _listener(path: Path) -> socket.socket:
     fresh.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
+        os.fchmod(listener.fileno(), 0o600)  # what bind makes has these rights from its first moment on
         listener.bind(str(fresh))
-        fresh.chmod(0o600)
         listener.listen()
         fresh.replace(path)
     except BaseException:

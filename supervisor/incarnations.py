@@ -42,7 +42,7 @@ class Record:
         if not self.boot:
             raise Unusable(f"{_BOOT_ID} cannot be read; after a restart the leases of the last run are waited for")
         try:
-            with open_regular(self.path) as file:
+            with open_regular(self.path, os.O_NOFOLLOW) as file:
                 known = json.loads(file.read(_BYTES_MAX))
             ids = known["ids"]
             proven = (known["boot_id"], known["device"], known["inode"]) == self._proof

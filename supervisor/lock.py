@@ -59,7 +59,7 @@ def attempt(state_dir: Path) -> Lock | None:
     fd = _opened(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        ours, theirs = os.fstat(fd), os.stat(path)
+        ours, theirs = os.fstat(fd), os.lstat(path)
     except (BlockingIOError, FileNotFoundError):
         os.close(fd)
         return None
@@ -75,7 +75,7 @@ def attempt(state_dir: Path) -> Lock | None:
 def _opened(path: Path) -> int:
     try:
         make_folder(path.parent)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         what = (
             f"state_dir {path.parent} cannot be used: {error.strerror}; it must be a folder that this user may write to"

@@ -15,6 +15,7 @@ Not promised: that systemd listens. It ignores whoever is not the main process o
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import MutableMapping
@@ -53,7 +54,9 @@ class Notifier:
         address = environ.pop("NOTIFY_SOCKET", "")
         timeout_us, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         known = address.startswith(("/", "@"))
-        watched = known and timeout_us.isdecimal() and int(timeout_us) > 0 and pid in ("", str(os.getpid()))
+        watched = (
+            known and re.fullmatch("[0-9]{1,19}", timeout_us) and int(timeout_us) > 0 and pid in ("", str(os.getpid()))
+        )
         return cls(address if known else "", int(timeout_us) / 1e6 if watched else None)
 
     def ready(self, status: str) -> None:

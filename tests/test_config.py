@@ -190,11 +190,40 @@ def test_http_is_off_or_an_address_and_a_port(
     assert load(write(), {"TENURED_HTTP": text}).http == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "open_"),
+    [
+        *dict.fromkeys(("off", "127.0.0.1:9110", "127.8.0.1:1", "localhost:9110", "[::1]:1"), False).items(),
+        *dict.fromkeys(("0.0.0.0:9110", "10.0.0.7:9110", "[::]:1"), True).items(),
+    ],
+)
+def test_http_that_others_can_reach_is_warned_of_loudly(write: Callable[..., str], text: str, open_: bool) -> None:
+    warnings = examine(write(extra=f"http = {text}"), {}).warnings
+    assert [":3: HTTP OPEN: whoever can reach this host" in warning for warning in warnings] == [True] * open_
+
+
+@pytest.mark.parametrize("key", ["state_dir", "run_dir", "store"])
+def test_a_folder_in_which_others_may_replace_what_is_ours_is_warned_of(
+    write: Callable[..., str], tmp_path: Path, key: str
+) -> None:
+    (tmp_path / "open" / "ours").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    text = MINIMAL.replace("sqlite:///leases.db", "sqlite:///open/ours/l.db") if key == "store" else MINIMAL
+    source = write(text, extra="" if key == "store" else f"{key} = open/ours/more")
+    (warning,) = examine(source, {}).warnings
+    assert (
+        f": FOLDER OPEN: {key}: every user of this host may replace what is in {tmp_path}/open; chmod o-w it" in warning
+    )
+    for closed in (0o1777, 0o775, 0o700):
+        (tmp_path / "open").chmod(closed)
+        assert examine(source, {}).warnings == ()
+
+
 def test_http_hosts_stand_on_lines_or_with_commas(write: Callable[..., str]) -> None:
     extra = "http = 0.0.0.0:80\nhttp_hosts = A.example, 10.0.0.7\n  [fd00::7]\n  a.example"
     loaded = examine(write(extra=extra), {})
     assert loaded.settings.http_hosts == ("a.example", "10.0.0.7", "[fd00::7]")
-    assert loaded.warnings == ()
+    assert ["http_hosts means" in warning for warning in loaded.warnings] == [False]
     (warning,) = examine(write(extra="http_hosts = a.example"), {}).warnings
     assert warning.endswith(":3: http_hosts means nothing while http is off")
 
@@ -412,6 +441,27 @@ def test_a_pattern_of_includes_that_matches_nothing_is_told(write: Callable[...,
         ('subscribe = {"key": "trades.btc", "op": "subscribe"}', False),
         ("header.X-Api-Key = abc", True),
         ("header.X-Note = abc", False),
+        ("header.Authorization = Bearer ${env:NOPE:-abc}", True),
+        ("header.Authorization = Bearer ab${shard}c", True),
+        ("header.Authorization = Bearer ${file:token}", False),
+        ("header.Authorization = Bearer ${env:NOPE:-}${file:token}", False),
+        ("header.X-Api = abc", True),
+        ("header.X-Author = abc", False),
+        ("header.X-Shard-Key = ${shard}", False),
+        ('subscribe = {"auth": ["k", "abc"]}', True),
+        ('subscribe = {"auth": ["k", "${file:token}"]}', False),
+        ('subscribe = {"login": {"user": "u", "pass": "abc"}}', True),
+        ('subscribe = {"pwd": "abc"}', True),
+        ('subscribe = {"sig": "abc", "token": "${file:token}"}', True),
+        ('subscribe = {"token": "${env:NOPE:-abc}"}', True),
+        ('subscribe = {"token": "${checkpoint:-0}", "signal": "x", "design": "y"}', False),
+        ('subscribe = {"signature": "abc"}', True),
+        ("[stream:x]\nurl = ws://host/?a=b&sig=abc", True),
+        ("[stream:x]\nurl = ws://host/?pwd=abc", True),
+        ("[stream:x]\nurl = ws://host/?token=${env:NOPE:-abc}", True),
+        ("[stream:x]\nurl = ws://host/?token=${index}abc", True),
+        ("[stream:x]\nurl = ws://host/?signal=abc&token=${file:token}", False),
+        ("[stream:x]\nurl = ws://user:${env:NOPE:-abc}@host/", True),
         ("[stream:x]\nurl = ws://user:abc@host/", True),
         ("[stream:x]\nurl = ws://${env:HOME}:abc@host/", True),
         ("[stream:x]\nurl = ws://user:${env:HOME}@host/", False),

@@ -89,10 +89,26 @@ def test_a_request_that_is_none_is_answered_with_what_is_expected(tmp_path: Path
 
 
 def test_the_folder_and_the_socket_are_for_our_user_only(tmp_path: Path) -> None:
-    async def modes(listening: Control) -> list[int]:
-        return [stat.S_IMODE(os.stat(path).st_mode) for path in (listening.path, listening.path.parent)]
+    assert served(tmp_path / "made" / "run", modes_of) == [0o600, 0o700]
 
-    assert served(tmp_path / "made" / "run", modes) == [0o600, 0o700]
+
+async def modes_of(listening: Control) -> list[int]:
+    return [stat.S_IMODE(os.stat(path).st_mode) for path in (listening.path, listening.path.parent)]
+
+
+def test_links_in_the_place_of_our_files_are_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.touch(0o644)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "control.lock").symlink_to(victim)
+    with pytest.raises(Occupied, match=rf"run_dir {run} cannot be used: too many levels of symbolic links"):
+        served(run, modes_of)
+    (run / "control.lock").unlink()
+    for name in ("control.sock", "control.sock.new"):
+        (run / name).symlink_to(victim)
+    assert served(run, modes_of)[0] == 0o600
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o644
 
 
 def test_another_user_is_refused_even_where_the_folder_lets_him_in(

@@ -155,6 +155,14 @@ def test_a_record_takes_the_place_of_a_link_and_touches_nothing_behind_it(record
     assert record.dead() == ("a:1:x",)
 
 
+def test_the_record_behind_a_link_proves_nothing(record: Record, tmp_path: Path) -> None:
+    record.write(["a:1:x"])
+    record.path.rename(tmp_path / "elsewhere")
+    record.path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unusable, match="cannot be read: Too many levels of symbolic links"):
+        record.dead()
+
+
 def test_where_a_record_cannot_be_written_the_old_one_goes_too(record: Record) -> None:
     """It may name somebody who is not dead, because a copy of this machine lives on under that id."""
     record.write(["a:1:x"])

@@ -105,6 +105,13 @@ def test_a_lock_whose_file_was_replaced_is_another_one(tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=rf"state_dir {tmp_path} cannot be used: Too many levels of symbolic links"):
+        asyncio.run(take(tmp_path, 0))
+    assert not (tmp_path / "victim").exists()
+
+
 def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=rf"state_dir {tmp_path}/file cannot be used: .*; it must be a folder"):

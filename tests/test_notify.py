@@ -87,7 +87,13 @@ def test_a_status_is_one_short_line(ear: Ear) -> None:
 
 
 def test_no_pings_unless_the_watchdog_was_set_for_this_process(ear: Ear) -> None:
-    for more in ({}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "x"}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}):
+    for more in (
+        {},
+        {"WATCHDOG_USEC": "0"},
+        {"WATCHDOG_USEC": "x"},
+        {"WATCHDOG_USEC": "9" * 5000},
+        {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"},
+    ):
         told = notifier(ear, **more)
         told.watch(10)
         told.alive()

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path, more_flags: int = 0) -> BinaryIO:
     """The file, to be read. Raises OSError, also for what is no regular file, and ValueError for what is no path."""
-    return open(path, "rb", opener=_at_once)
+    return open(path, "rb", opener=lambda path, flags: _at_once(path, flags | more_flags))
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -21,14 +21,15 @@ from supervisor.configuration import relations
 from supervisor.configuration.capacity import capacity_of, memory_bytes
 from supervisor.configuration.digest import digest_of
 from supervisor.configuration.exposed import exposed
-from supervisor.configuration.folders import in_the_way
+from supervisor.configuration.folders import in_the_way, open_to_others
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section, Unreadable, read
 from supervisor.configuration.keys import SUPERVISOR, keys_of
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Settings, Stream
 from supervisor.configuration.streams import streams_of
-from supervisor.configuration.values import nearest
+from supervisor.configuration.values import is_loopback, nearest
 from supervisor.hidden import hidden_by
+from supervisor.stores.location import SqliteLocation
 from supervisor.stores.location import parse as parse_store
 
 PROBLEMS_SHOWN_MAX = 50
@@ -159,15 +160,27 @@ def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) 
         reading.complain(place, "store is missing in [supervisor], expected for example store = sqlite:///leases.db")
     elif main["store"] is not None:
         try:
-            main["store"] = parse_store(main["store"], reading.base).url
+            location = parse_store(main["store"], reading.base)
         except ValueError as error:
             reading.complain(section.place_of(["store"]), str(error), "store is no URL of a store")
+        else:
+            main["store"] = location.url
+            if isinstance(location, SqliteLocation):
+                _warn_of_strangers(reading, section, "store", location.path.parent)
     _check_durations(reading, section, main)
     for name in ("state_dir", "run_dir"):
         obstacle = in_the_way(main[name]) if main[name] is not None else ""
         if obstacle:
             sentence = f"{name}: {obstacle}, expected a folder or nothing"
             reading.complain(section.place_of([name]), sentence, f"{name} is no folder")
+        elif main[name] is not None:
+            _warn_of_strangers(reading, section, name, main[name])
+    if main["http"] is not None and not is_loopback(main["http"][0]):
+        sentence = (
+            "HTTP OPEN: whoever can reach this host reads names, hosts and reasons, without a password or TLS; "
+            "keep the port in an internal network, or listen on loopback behind a reverse proxy"
+        )
+        reading.warn(section.place_of(["http"]), sentence)
     if main["http_hosts"] and main["http"] is None:
         reading.warn(section.place_of(["http_hosts"]), "http_hosts means nothing while http is off")
     if main["run_dir"] is not None:
@@ -183,6 +196,12 @@ def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) 
     if hiding:
         sentence = f"{hiding} hides a package of tenured; rename or remove it"
         reading.complain(section.place_of(["python_path"]), sentence, "python_path hides a package of tenured")
+
+
+def _warn_of_strangers(reading: Reading, section: Section, name: str, folder: Path) -> None:
+    if place := open_to_others(folder):
+        sentence = f"FOLDER OPEN: {name}: every user of this host may replace what is in {place}; chmod o-w it"
+        reading.warn(section.place_of([name]), sentence)
 
 
 def _check_durations(reading: Reading, section: Section, main: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Secrets that stand themselves in a file which every user of the host may read.
 
 It looks at names (of headers, of parameters in a URL, of members in a JSON message), so that it finds what is called
-a secret and nothing else. A text with a placeholder in the secret's place is none. No sentence repeats a value.
+a secret and nothing else. What a `${env:}`, `${file:}` or `${credential:}` inserts is none; its default is, and so is
+the text around a `${shard}` and its like. No sentence repeats a value.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import re
 
 from supervisor.configuration.ini import Document, Problem
+from workers.template import Placeholder
 from workers.template import parse as parse_template
 
-_NAMED_SO = r"auth|cookie|token|key|secret|passw|sign|credential"
+_ELSEWHERE = "\0"  # what comes from outside of the file
+_ALWAYS = r"auth(?!or(?!i))|token|secret|passw|pass(?![a-z])|pwd|credential|(?<!de)sig(?:n(?:ature|ed)?)?(?![a-z])"
+_NAMED_SO = rf"{_ALWAYS}|cookie|key|x-api"
 # In a message "key" alone is more often the name of a channel.
-_MEMBER_NAMED_SO = r"auth|token|(?:api|access|private|secret)[_-]?key|secret|passw|signature|credential"
+_MEMBER_NAMED_SO = rf"{_ALWAYS}|(?:api|access|private)[_-]?key"
 _HEADER = re.compile(_NAMED_SO, re.IGNORECASE)
-_URL = re.compile(rf"//[^/\s]*:[^/\s$]+@|[?&][^=&\s]*(?:{_NAMED_SO})[^=&\s]*=[^$&\s]", re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
-_MEMBER = re.compile(rf'"[^"]*(?:{_MEMBER_NAMED_SO})[^"]*"\s*:\s*"((?:[^"\\]|\\.)+)"', re.IGNORECASE)
+_SCHEME = re.compile(r"\s*(?:bearer|basic|digest|token|bot|apikey)\b", re.IGNORECASE)
+_URL = re.compile(rf"//[^/\s]*:[^/\s\0]+@|[?&][^=&\s]*(?:{_NAMED_SO})[^=&\s]*=[^\0&\s]", re.IGNORECASE)
+_MEMBER = re.compile(
+    rf'"[^"]*(?:{_MEMBER_NAMED_SO})[^"]*"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\]]*\]|\{{[^}}]*\}})', re.IGNORECASE
+)
 
 
 def exposed(document: Document) -> list[Problem]:
@@ -36,7 +42,22 @@ def exposed(document: Document) -> list[Problem]:
 
 def _is_literal_secret(name: str, text: str) -> bool:
     if name.startswith("header."):
-        return bool(_HEADER.search(name)) and not parse_template(text).placeholders
+        return bool(_HEADER.search(name)) and _stands_there(_SCHEME.sub("", _literal(text), 1))
     if name == "url":
-        return bool(_URL.search(_PLACEHOLDER.sub("$", text)))
-    return name == "subscribe" and any("${" not in value for value in _MEMBER.findall(text))
+        return bool(_URL.search(_literal(text)))
+    return name == "subscribe" and any(map(_stands_there, _MEMBER.findall(_literal(text))))
+
+
+def _literal(text: str) -> str:
+    """What everybody reads in the file, with a mark for what comes from elsewhere."""
+    return "".join(map(_read, parse_template(text).parts))
+
+
+def _read(part: str | Placeholder) -> str:
+    if isinstance(part, str):
+        return part
+    return (part.default or _ELSEWHERE) if part.source else ""
+
+
+def _stands_there(value: str) -> bool:
+    return _ELSEWHERE not in value and any(map(str.isalnum, value))

@@ -1,8 +1,10 @@
-"""What already stands where a folder or a file of ours is to be. It looks, and creates nothing."""
+"""What already stands where a folder or a file of ours is to be, and who may change that. It looks, and creates
+nothing."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -14,6 +16,19 @@ def in_the_way(folder: Path) -> str:
             return ""
         if os.path.lexists(path):
             return f"{path} is no folder"
+    return ""
+
+
+def open_to_others(folder: Path) -> str:
+    """The folder, or the nearest above it, in which every user of the host may put something else in the place of what
+    is ours; an empty text: there is none that we may see. In a sticky one everybody keeps what is his."""
+    for path in (folder, *folder.parents):
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            continue
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return str(path)
     return ""
 
 

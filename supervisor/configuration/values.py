@@ -178,6 +178,11 @@ def _is_address(host: str, bracketed: bool) -> bool:
         return False
 
 
+def is_loopback(host: str) -> bool:
+    """Of a host that `address` took."""
+    return host == "localhost" or ipaddress.ip_address(host).is_loopback
+
+
 @accepting("names or addresses without a port, separated by commas")
 def host_names(text: str, base: Path) -> tuple[str, ...]:
     """Names or addresses as they stand in a Host header, in lower case and without a port."""

@@ -35,7 +35,8 @@ def create(path: Path, deadline: float) -> str:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        pass
+        if path.is_symlink():  # somebody else's, perhaps, to have us write into the file that it names
+            raise Unfit(f"{path} is a symbolic link, expected the file itself") from None
     except OSError as error:
         kind = Denied if error.errno in _DENIED else Unfit
         sentence = f"{path} cannot be created: {(error.strerror or 'it failed').lower()}"

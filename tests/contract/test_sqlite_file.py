@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.records import Lease
+from supervisor.stores import sqlfile
 from supervisor.stores.interface import Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import open_store
 from supervisor.stores.sql import APPLICATION_ID
@@ -55,6 +56,14 @@ def test_the_file_is_for_its_owner_only(store: Store, path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     store.apply(create("trades/0"), TIMEOUT_S)
     assert {entry.stat().st_mode & 0o777 for entry in path.parent.iterdir()} == {0o600}
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").touch()
+    (tmp_path / "leases.db").symlink_to(tmp_path / "victim")
+    with pytest.raises(Unfit, match=r"leases\.db is a symbolic link, expected the file itself"):
+        sqlfile.create(tmp_path / "leases.db", time.monotonic() + 5)
+    assert (tmp_path / "victim").stat().st_size == 0
 
 
 def test_what_was_answered_is_on_the_disk_in_a_rollback_journal(store: Store, path: Path) -> None:
