@@ -107,9 +107,9 @@ class Errands:
     def _write(self, task: Task, send: Send) -> Task:
         row = self._sight.rows[task.shard]
         outcome = self._store.apply(send.write, self._call_s())
+        self._unseen.add(task.shard)
         match outcome:
             case Applied():
-                self._unseen.add(task.shard)
                 return replace(task, seen=row, sure=True, writes=task.writes + 1, cause="")
             case Refused():
                 return replace(task, writes=task.writes + 1, cause="")
@@ -182,7 +182,8 @@ class Errands:
         return True
 
     def _call_s(self) -> float:
-        return min(self._call_timeout_s, max(CALL_MIN_S, self._left_s()))
+        """Not all the time that is left, which has to suffice for a look at what became of a write."""
+        return min(self._call_timeout_s, max(CALL_MIN_S, self._left_s() / 2))
 
     def _fail(self, failure: Unavailable) -> None:
         if isinstance(failure, Denied):

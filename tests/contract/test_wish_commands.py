@@ -10,7 +10,7 @@ from supervisor.writes import Applied
 from tests import faults
 from tests.contract.rows import AT, CALL_TIMEOUT_S, claim, create, member
 from tests.engines import Engine
-from tests.faults import Pick, Reply
+from tests.faults import EatAnswers, Pick, Reply
 from tests.process.host import tenured
 from tests.proxy import FaultProxy
 
@@ -20,10 +20,15 @@ SHARD = "trades/0"
 @pytest.fixture
 def url(one_store: DynamoStore, proxy: FaultProxy, one_table: str) -> str:
     """A table in which nobody live has a shard."""
-    created = one_store.apply(create(SHARD), CALL_TIMEOUT_S)
-    if isinstance(created, Applied) and created.row:
-        one_store.apply(claim(created.row), CALL_TIMEOUT_S)
+    own(one_store, SHARD)
     return proxy.url(one_table)
+
+
+def own(store: DynamoStore, shard: str) -> None:
+    """It is claimed, if it is new."""
+    created = store.apply(create(shard), CALL_TIMEOUT_S)
+    if isinstance(created, Applied) and created.row:
+        store.apply(claim(created.row), CALL_TIMEOUT_S)
 
 
 @pytest.mark.parametrize("operation", ["Scan", "UpdateItem"])
@@ -62,3 +67,27 @@ def test_a_dead_owners_shard_is_paused_taken_by_force_and_forgotten(url: str, on
     done = tenured("forget", SHARD, "--store", url)
     assert done.returncode == exits.NO
     assert "its owner was removed by force" in done.stderr
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_what_was_done_is_told_although_its_answer_never_comes(
+    url: str, one_store: DynamoStore, proxy: FaultProxy, close: bool
+) -> None:
+    """The connection is closed, or silent."""
+    held, old = f"held/{close}", f"old/{close}"
+    one_store.apply(create(old), CALL_TIMEOUT_S)
+    own(one_store, held)
+    before = writes(proxy)
+    proxy.fault = EatAnswers(Pick("DeleteItem"), close)
+    done = tenured("forget", old, "--store", url, "--timeout", "8")
+    assert (done.returncode, done.stderr) == (exits.OK, "")
+    assert done.stdout.startswith(f"{old} is forgotten, epoch ")
+    proxy.fault = EatAnswers(Pick("UpdateItem"), close)
+    done = tenured("pause", held, "--force", "--store", url, "--timeout", "8")
+    assert (done.returncode, done.stderr) == (exits.OK, "")
+    assert done.stdout.startswith(f"{held} is paused by force, epoch 8 -> 9, after ")
+    assert writes(proxy) == before + 2, "a write was sent again"
+
+
+def writes(proxy: FaultProxy) -> int:
+    return proxy.count("DeleteItem") + proxy.count("UpdateItem")
