@@ -7,9 +7,9 @@
             self.emit(message)
 
 What holds: methods are called one at a time and in the order of what happened on a connection; an exception in one
-is logged with the message's identity, counted, and the next message goes on; ten in a row end the child, which
-starts again from the last checkpoint. What is emitted goes to the sink in order; `checkpoint` commits a token only
-after the sink has made safe what was emitted before it.
+is logged with the message's identity and its whole text (which should carry no secret), counted, and the next message
+goes on; ten in a row end the child, which starts again from the last checkpoint. What is emitted goes to the sink in
+order; `checkpoint` commits a token only after the sink has made safe what was emitted before it.
 
 A method that does not return holds up its whole shard and is killed after the hang timeout.
 """
