@@ -107,7 +107,7 @@ def test_a_lock_whose_file_was_replaced_is_another_one(tmp_path: Path) -> None:
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match=rf"state_dir {tmp_path} cannot be used: Too many levels of symbolic links"):
+    with pytest.raises(OSError, match=rf"state_dir {tmp_path} cannot be used: (?i:too many levels) of symbolic links"):
         asyncio.run(take(tmp_path, 0))
     assert not (tmp_path / "victim").exists()
 

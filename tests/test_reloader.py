@@ -16,6 +16,7 @@ from supervisor.reloader import Reloader
 class Owner:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.stopping = False
         self.told: list[str] = []
 
     def reconfigure(self, settings: Settings) -> None:
