@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sqlite3
@@ -29,6 +30,22 @@ class Deaf(Handler):
         while True:
             pass
 """
+SLOW = """
+import time
+from tenured import Handler
+
+
+class Slow(Handler):
+    def stop(self):
+        time.sleep(4)
+"""
+# For a command alone: what it takes for the time is that of another hour.
+WRONG_CLOCK = """
+import time
+
+right = time.time_ns
+time.time_ns = lambda: right() + {ahead_s} * 1_000_000_000
+"""
 
 
 class Fleet:
@@ -44,8 +61,15 @@ class Fleet:
         feed = self.feed.url(name)
         return Host(self.folder / name, self.url, feed, shards=shards, supervisor=supervisor, stream=stream)
 
-    def tell(self, *arguments: str) -> Done:
-        return tenured(*arguments, "--store", self.url, timeout_s=90)
+    def tell(self, *arguments: str, **environment: str) -> Done:
+        return tenured(*arguments, "--store", self.url, timeout_s=90, **environment)
+
+    def tell_with_wrong_clock(self, ahead_s: int, *arguments: str) -> Done:
+        startup = self.folder / f"startup{ahead_s}"
+        startup.mkdir(exist_ok=True)
+        (startup / "sitecustomize.py").write_text(WRONG_CLOCK.format(ahead_s=ahead_s))
+        path = os.pathsep.join([str(startup), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return self.tell(*arguments, PYTHONPATH=path)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         command = [*COMMAND, *arguments, "--store", self.url]
@@ -256,6 +280,28 @@ def test_a_shard_taken_by_force_from_a_stopped_supervisor_and_resumed_runs_elsew
         a.signal(signal.SIGCONT)
         until(lambda: a.log("lease.lost", shard="s/0"), 10)
         assert fleet.holder("s/0") == "b"
+
+
+@pytest.mark.parametrize("ahead_s", [3600, -3600])
+def test_a_command_whose_clock_is_wrong_by_an_hour_tells_what_happens_and_not_what_its_clock_says(
+    fleet: Fleet, ahead_s: int
+) -> None:
+    """The child takes longer to stop than a lease lasts."""
+    for name in ("a", "b"):
+        (fleet.folder / name).mkdir()
+        (fleet.folder / name / "slow.py").write_text(SLOW)
+    with pair(fleet, stream=("handler = ./slow.py:Slow",)) as (a, b):
+        done = fleet.tell_with_wrong_clock(ahead_s, "pause", "s/0")
+        assert (done.returncode, fleet.holder("s/0")) == (exits.OK, ""), done
+        assert f"s/0 is paused, {id_of(a)} gave it up" in done.stdout
+        done = fleet.tell_with_wrong_clock(ahead_s, "forget", "s/0")
+        assert (done.returncode, done.stdout) == (exits.NO, "")
+        done = fleet.tell_with_wrong_clock(ahead_s, "resume", "s/0")
+        assert (done.returncode, " runs at " in done.stdout) == (exits.OK, True), done
+        until(lambda: fleet.holder("s/0"), 10, 0.02)
+        other = b if fleet.holder("s/0") == "a" else a
+        done = fleet.tell_with_wrong_clock(ahead_s, "move", "s/0")
+        assert (done.returncode, f" to {id_of(other)}, epoch " in done.stdout) == (exits.OK, True), done
 
 
 # --- forgetting -------------------------------------------------------------------------------------------
