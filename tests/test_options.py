@@ -36,3 +36,12 @@ def test_a_time_becomes_seconds(text: str, seconds: float) -> None:
 def test_what_is_no_time_is_told_with_what_would_be_right(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is no time from 0s to 24h, expected for example 5, 5s, 1\.5s, "):
         duration()(CONTEXT, ANY, text)
+
+
+@pytest.mark.parametrize("text", ["0", "nan", "inf"])
+def test_a_command_that_writes_has_a_time_that_is_some_and_ends(text: str) -> None:
+    for name, option in TIMES:
+        if name in ("move", "pause", "resume", "forget"):
+            assert option.callback is not None
+            with pytest.raises(click.BadParameter, match=r"is no time from 0\.1s to 24h"):
+                option.callback(CONTEXT, option, text)

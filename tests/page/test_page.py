@@ -103,6 +103,13 @@ def test_a_homeless_shard_is_marked(shown: Shown) -> None:
     assert shown.texts(".group-title")[0] == "Homeless 1"
 
 
+def test_a_paused_shard_that_a_removed_owner_may_hold_is_not_well(shown: Shown) -> None:
+    whole = fleet.healthy(2, 10, fleet.now_ms())
+    show(shown, edited(whole, "chat/1", owner=None, paused=True, forced=True, policy="hold", renewed_at=1))
+    shown.open()
+    assert shown.text("h1") == "1 of 10 shards needs attention"
+
+
 def test_wishes_and_warnings_stand_at_their_shard(troubled: Shown) -> None:
     def wishes(shard: str) -> list[str]:
         cells = f"[...{troubled.row(shard)}.querySelectorAll('.remark')].map((each) => each.textContent)"

@@ -114,7 +114,7 @@ function wished(move) {
 function verdict(data) {
   const counts = data.counts ?? {};
   const total = data.shards.length;
-  const wrong = STATES.filter((state) => PROBLEMS.has(state)).reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+  const wrong = data.shards.filter((each) => PROBLEMS.has(each.state) || each.holding).length;
   const known = data.shards.filter((each) => each.owner && !each.starting);
   const open = known.reduce((sum, each) => sum + each.open, 0);
   const want = known.reduce((sum, each) => sum + each.want, 0);
