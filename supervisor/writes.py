@@ -133,8 +133,8 @@ class Pause:
 class Depose:
     """Take a shard from its owner without asking, for an operator. Condition: `owner` and `epoch` are as seen. Sets:
     epoch (the next one, which nobody ever has), beat 0, nonce, paused, forced, open 0, history, since, renewed_at;
-    removes owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease would have
-    run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if it had an owner."""
+    removes owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease
+    would have run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if owned."""
 
     shard: str
     seen_owner: str
