@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ from tests import engines
 # The first run on a machine builds hypothesis' tables of Unicode, which takes seconds; and machines are noisy.
 settings.register_profile("tenured", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tenured")
+
+# Whoever runs the tests in the background of a script has this signal ignored, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _AWS_FOR_TESTS = {
     "AWS_ACCESS_KEY_ID": "test-key-id",

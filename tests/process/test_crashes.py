@@ -53,6 +53,9 @@ def test_every_exit_code_and_fatal_signal_leads_to_a_restart_with_the_reason_log
         stream=[f"handler = {tmp_path}/dying.py:DyingOnce"],
     )
     with host:
+        for way in ways:
+            until(lambda shard=f"s/{way}": len(host.log("child.started", shard=shard)) == 2, 30)
+            until(lambda shard=f"s/{way}": host.log("child.exited", shard=shard), 10)
         wait_streaming(feed, host.shards, timeout_s=20)
         for way, reason in ways.items():
             first, second = (line["epoch"] for line in host.log("child.started", shard=f"s/{way}"))
