@@ -16,8 +16,9 @@ from tests import engines
 settings.register_profile("tenured", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tenured")
 
-# Whoever runs the tests in the background of a script has this signal ignored, and what they start would inherit that.
+# Whoever runs the tests in the background of a script has these ignored, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 _AWS_FOR_TESTS = {
     "AWS_ACCESS_KEY_ID": "test-key-id",

@@ -166,7 +166,7 @@ def test_one_of_several_connections_is_chosen_by_its_number() -> None:
 )
 def test_a_refused_upgrade_is_one_sentence(behave: Callable[[Peer], None], sentence: str) -> None:
     with Feed(behave) as feed:
-        found = seen(task(f"{feed.url}/?token={SECRET}", connect_timeout_ms=500))
+        found = seen(task(f"{feed.url}/?token={SECRET}", connect_timeout_ms=2000))
         assert (found.code, found.sentence) == (1, sentence)
         assert list(found.steps) == ["target", "connected"]
         assert SECRET not in str(found)

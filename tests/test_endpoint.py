@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -209,11 +210,12 @@ def test_every_answer_forbids_caches_frames_sniffing_and_reading_by_others(serve
 )
 def test_garbage_gets_an_error_and_disturbs_nobody(served: Endpoint, garbage: bytes) -> None:
     with socket.create_connection((LOCAL, served.port), timeout=20) as connection:
-        connection.sendall(garbage)
-        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it may have had enough before the end
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
         try:
             answer = connection.recv(65536)
-        except ConnectionResetError:
+        except OSError:
             answer = b""
     assert answer == b"" or answer.split(b" ")[1][:1] in (b"4", b"5")
     assert b"waitress" not in answer
