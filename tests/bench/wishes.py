@@ -15,6 +15,7 @@ import argparse
 import os
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def measured(folder: Path, store: str, where: str) -> Iterator[Figure]:
     with FeedProcess(folder / "feed.jsonl") as feed:
         hosts = [Host(folder / name, store, feed.url(name), shards=SHARDS, lease_duration=LEASE) for name in ("a", "b")]
         with hosts[0], hosts[1]:
-            wait_streaming(feed, hosts[0].shards, timeout_s=30)
+            until(lambda: Counter(each.supervisor for each in feed.connected()) == dict.fromkeys("ab", SHARDS // 2), 60)
             gaps_s = list(moves(store, feed, hosts))
             detail = spread(gaps_s, "s")
             yield Figure(f"move, {where}: without the stream", statistics.median(gaps_s), "s", GAP_MAX_S, detail)
