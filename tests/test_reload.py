@@ -26,6 +26,7 @@ from supervisor.core.model import (
     ShardRule,
     Start,
     Stop,
+    StopRequested,
     Ticked,
 )
 from supervisor.core.phases import Held, Idle, Phase, Releasing, Vacant, Wanted
@@ -282,6 +283,15 @@ def test_a_shard_that_is_dropped_while_its_child_is_replaced_is_released_as_unco
     state, _ = step(state, 1.5, Reconfigured(rules("s/1")))
     _, effects = step(state, 2, Exited("s/0", 8))
     assert only(effects, Apply).write.history[-1].endswith(" unconfigured")
+
+
+@pytest.mark.parametrize(("hurried", "reason"), [(False, "stopped"), (True, "hurried")])
+def test_a_stop_while_a_child_is_replaced_releases_it_for_the_reason_of_the_stop(hurried: bool, reason: str) -> None:
+    state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
+    state = replace(state, stage="draining", drain=Drain(ns(1), ns(1)))
+    state, _ = step(state, 2, StopRequested() if hurried else Ticked())
+    _, effects = step(state, 3, Exited("s/0", 8))
+    assert only(effects, Apply).write.history[-1].endswith(f" {reason}")
 
 
 def test_a_drain_ends_the_wait_for_a_replacement() -> None:

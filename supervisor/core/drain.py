@@ -102,7 +102,8 @@ def _kill_all(state: State, turn: Turn) -> State:
     shards = dict(state.shards)
     for name, shard in state.shards.items():
         if isinstance(shard.phase, Held):
-            held = replace(shard.phase, release=True, crashed=False)
+            why = shard.phase.reason if shard.phase.release else ""
+            held = replace(shard.phase, release=True, crashed=False, reason=why)
             shards[name] = lease.kill(replace(shard, phase=held), turn, "hurried")
     return replace(state, shards=shards)
 

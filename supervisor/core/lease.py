@@ -238,13 +238,15 @@ def kill(shard: Shard, turn: Turn, reason: str) -> Shard:
 
 
 def stop(shard: Shard, turn: Turn, reason: str, release: bool = True) -> Shard:
-    """Ask the child to end; when it is dead its lease is released, or claimed again."""
+    """Ask the child to end; when it is dead its lease is released, or claimed again. The first reason to release it is
+    the one that counts."""
     held = shard.phase
     assert isinstance(held, Held)
-    held = replace(held, release=held.release or release, crashed=False)
+    why = held.reason if held.release else reason
+    held = replace(held, release=held.release or release, crashed=False, reason=why)
     if held.stage in ("starting", "running"):
         turn.out.append(Stop(shard.name, held.tenure.epoch, reason))
-        held = replace(held, stage="stopping", since_ns=turn.ns, reason=reason)
+        held = replace(held, stage="stopping", since_ns=turn.ns)
     return replace(shard, phase=held)
 
 

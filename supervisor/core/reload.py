@@ -54,9 +54,7 @@ def _renewed(shard: Shard, turn: Turn) -> Shard:
 def _dismiss(shard: Shard, turn: Turn) -> Shard:
     """It is no longer configured here."""
     match shard.phase:
-        case Held() as held if held.reason == REASON:
-            return replace(shard, phase=replace(held, reason=lease.UNCONFIGURED, release=True))
-        case Held() as held if held.reason != lease.UNCONFIGURED:
+        case Held():
             return lease.stop(shard, turn, lease.UNCONFIGURED)
         case Vacant(tenure):
             return lease.release(shard, turn, tenure, lease.UNCONFIGURED)
