@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from supervisor.demo.feed_process import FeedProcess
 from tests.process.host import COMMAND, Host, overlaps, tenured, wait_streaming
 from tests.wait import until
@@ -108,3 +110,25 @@ def test_a_supervisor_that_did_not_answer_in_time_does_not_drain_later(tmp_path:
         until(lambda: tenured("health", "-c", str(host.config)).returncode == 0, 10)
         assert not host.log("supervisor.draining")
         assert host.stop() == 0
+
+
+@pytest.mark.parametrize(("signals", "killed"), [(1, 0), (2, 1)])
+def test_the_first_signal_after_a_request_to_drain_does_not_hurry_it_and_the_second_does(
+    tmp_path: Path, signals: int, killed: int
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "stubborn.py").write_text(STUBBORN.replace("600", "1.5"))
+    store = f"sqlite:///{tmp_path}/leases.db"
+    handler = ["handler = ./stubborn.py:Stubborn"]
+    with (
+        FeedProcess(tmp_path / "feed.jsonl") as feed,
+        Host(folder, store, feed.url("a"), shards=1, stream=handler) as host,
+    ):
+        wait_streaming(feed, host.shards)
+        assert tenured("drain", "-c", str(host.config), "--no-wait").returncode == 0
+        for _ in range(signals):
+            host.signal(signal.SIGTERM)
+            until(lambda: tenured("health", "-c", str(host.config)).returncode in (0, 1), 10)
+        assert host.wait() == 0
+        assert len(host.log("child.killed", reason="hurried")) == killed

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ from tests.wait import until
 
 REFUSING = "dynamodb://leases?region=eu-west-1&endpoint_url=http://127.0.0.1:9"
 NOBODY = "ws://127.0.0.1:9/"
+SLOW_TO_STOP = """
+import time
+from tenured import Handler
+
+class Slow(Handler):
+    def stop(self):
+        time.sleep(1)
+"""
 
 
 @pytest.fixture
@@ -99,3 +108,40 @@ def test_no_process_that_it_starts_takes_itself_for_the_service(ear: Ear, tmp_pa
         assert len(started) == 2  # the fork server and a child
         found = [name for process in started for name in process.environ()]
         assert [name for name in found if name.startswith(("NOTIFY_", "WATCHDOG_"))] == []
+
+
+def test_a_shorter_timeout_is_followed_by_a_ping_at_once(ear: Ear, tmp_path: Path) -> None:
+    """It counts from the message that sets it, and the last ping may be older than all of it."""
+    with heeded(ear, tmp_path, lease_duration="30s") as host:
+        ear.wait_for("WATCHDOG=1", times=2)
+        host.config.write_text(host.config.read_text().replace("lease_duration = 30s", "lease_duration = 3s"))
+        host.signal(signal.SIGHUP)
+        ear.wait_for("WATCHDOG_USEC=1000000")
+        ear.wait_for("WATCHDOG=1", times=len(pings(ear)) + 3)
+    set_s = next(at_ns / 1e9 for at_ns, text in ear.messages if text == "WATCHDOG_USEC=1000000")
+    assert min(at_s for at_s in pings(ear) if at_s >= set_s) <= set_s + 0.25
+    later = [at_s for at_s in pings(ear) if at_s >= set_s]
+    assert max(after - before for before, after in pairwise(later)) <= 0.5
+
+
+def pings(ear: Ear) -> list[float]:
+    return [at_ns / 1e9 for at_ns, text in ear.messages if text == "WATCHDOG=1"]
+
+
+def test_nothing_is_told_of_a_reload_after_the_stop(ear: Ear, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "slow.py").write_text(SLOW_TO_STOP)
+    with (
+        FeedProcess(tmp_path / "feed.jsonl") as feed,
+        heeded(ear, tmp_path, url=feed.url("a"), shards=1, stream=["handler = ./slow.py:Slow"]) as host,
+    ):
+        wait_streaming(feed, host.shards)
+        host.signal(signal.SIGTERM)
+        ear.wait_for("STOPPING=1")
+        host.signal(signal.SIGHUP)
+        assert host.wait() == 0
+        ear.heard()
+        texts = [text for _, text in ear.messages]
+        after = texts[next(index for index, text in enumerate(texts) if text.startswith("STOPPING=1")) :]
+        assert not [text for text in after if text.startswith(("RELOADING=1", "READY=1"))]
+        assert not host.log("config.reloaded")

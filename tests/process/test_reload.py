@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -273,3 +274,17 @@ def test_a_reload_in_the_middle_of_an_outage_waits_for_nothing(tmp_path: Path, f
         until(lambda: len(host.log("child.started")) == 2, 20)
         wait_streaming(feed, host.shards)
         os.kill(host.pid, 0)
+
+
+def test_a_reload_during_the_start_claims_nothing_before_a_child_can_run(tmp_path: Path, feed: FeedProcess) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "slow.py").write_text(f"import time; time.sleep(1.5)\n{HANDLER}")
+    stream = ["handler = ./slow.py:Passing"]
+    with Host(tmp_path / "a", store(tmp_path), feed.url("a"), shards=2, stream=stream) as host:
+        until(lambda: host.log("supervisor.started"), 10)
+        reload(host)
+        wait_streaming(feed, host.shards)
+        for shard in host.shards:
+            claimed, started = (host.log(event, shard=shard)[0]["time"] for event in ("lease.claimed", "child.started"))
+            waited = datetime.fromisoformat(started) - datetime.fromisoformat(claimed)
+            assert waited.total_seconds() < 1
