@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 import pytest
+from waitress.channel import ClientDisconnected
 
 from supervisor.control import Occupied
 from supervisor.serving import endpoint
@@ -480,6 +481,23 @@ def test_nothing_that_clients_do_is_logged(
     with ThreadPoolExecutor(50) as pool:
         list(pool.map(lambda _: ask(served, "/metrics"), range(200)))
     assert [record.getMessage() for record in caplog.records if record.name.startswith("waitress")] == []
+
+
+def test_a_client_that_leaves_during_the_answer_to_what_is_no_request_is_not_logged(
+    served: Endpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = threading.Event()
+
+    def leave(_: object) -> None:
+        left.set()
+        raise ClientDisconnected
+
+    monkeypatch.setattr("waitress.task.ErrorTask.execute", leave)
+    with socket.create_connection((LOCAL, served.port), timeout=20) as connection:
+        connection.sendall(b"\0\r\n\r\n")
+        assert left.wait(20)
+        assert connection.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_a_bug_behind_a_route_is_an_error_for_its_caller_and_a_line_in_the_log(

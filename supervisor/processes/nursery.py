@@ -120,13 +120,13 @@ class Nursery:
         if self._server is not None:
             self._server.end()
         else:
+            self._cancel_restart()
             self._loop.call_soon(self._bury, "is between two lives")
 
     def close(self) -> Server | None:
         """Kill the fork server and answer nothing any more. The result waits to be seen dead and collected."""
         self._closed = True
-        if self._restart is not None:
-            self._restart.cancel()
+        self._cancel_restart()
         for request in self._asked.values():
             _calm(request)
         self._queue.clear()
@@ -134,6 +134,10 @@ class Nursery:
         if self._server is not None:
             self._server.abandon()
         return self._server
+
+    def _cancel_restart(self) -> None:
+        if self._restart is not None:
+            self._restart.cancel()
 
     def _serve(self) -> None:
         self._born_s = self._loop.time()

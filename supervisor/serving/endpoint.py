@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waitress import create_server, wasyncore
+from waitress.channel import ClientDisconnected
 from waitress.server import TcpWSGIServer
 
 from supervisor.control import Occupied
@@ -130,6 +131,12 @@ def _cut(channel: Any) -> None:
         channel.handle_close()
 
 
+def _is_no_clients_fault(record: logging.LogRecord) -> bool:
+    """waitress 3.0 fails when it wants to say that a client left during the answer to what was no request."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (error and isinstance(error.__context__, ClientDisconnected))
+
+
 def _answering_once(application: WSGIApplication) -> WSGIApplication:
     """Each answer is the last of its connection, so that nobody can queue up requests whose answers he does not read.
     What `start_response` returns is a method of waitress' task, and only that can be told so: PEP 3333 has no way."""
@@ -147,7 +154,9 @@ def _answering_once(application: WSGIApplication) -> WSGIApplication:
 
 def serve(address: tuple[str, int], hosts: Sequence[str], sources: routes.Sources) -> Endpoint:
     """Answer at `address` until `close`; `hosts` are further names for it. Raises `Occupied`, or PermissionError."""
-    logging.getLogger("waitress").setLevel(logging.ERROR)  # its warnings are about clients, and as many as they like
+    log = logging.getLogger("waitress")
+    log.setLevel(logging.ERROR)  # its warnings are about clients, and as many as they like
+    log.addFilter(_is_no_clients_fault)
     page = document.load()
     listener = _listen(address)
     for level, option, value in _OPTIONS:  # each connection inherits them

@@ -293,6 +293,18 @@ def test_a_preparation_that_comes_while_the_fork_server_is_dead_is_obeyed(street
     assert street.of(StartFailed) == []
 
 
+def test_a_fork_server_that_is_replaced_between_two_lives_has_no_further_one(
+    street: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisor.processes.nursery._PAUSE_MIN_S", 1.0)
+    born_s = street.loop.time()
+    os.kill(street.prepared("a"), signal.SIGKILL)
+    street.until(street.complaints)
+    assert street.prepared("b") == street.server_pid
+    street.until(lambda: street.loop.time() > born_s + 4)  # the pause of the first was 2 s
+    assert servers() == [street.server_pid]
+
+
 def test_fifty_preparations_in_turn_leave_old_children_alone_and_no_thread_and_no_file_behind(street: Street) -> None:
     first = street.prepared("a")
     old = street.begun("trades/0")
