@@ -32,6 +32,20 @@ BYTES = 7  # their payload bytes
 LAST_EVENT = 8  # arrival of the last message
 CONNECTS = 9  # successful upgrades since the start
 GENERATION = 10  # of the checkpoint: 0 none, else buffer = generation % 2
+HANDLER_ERRORS = 18  # exceptions of the handler since the start, as all counters below
+GAPS = 19  # in the numbers that `sequence` points to
+VIOLATIONS = 20  # of the WebSocket protocol by a peer (closed with 1002, 1007 or 1009)
+SILENCES = 21  # connections that were found silent: no answer to a ping, or no data within the idle timeout
+TOKENS_DROPPED = 22  # checkpoints that the far end refused too often
+EVENTS_DROPPED = 23  # by `overflow = drop_oldest`
+SINK_WAITING = 24  # bytes of events that wait for the sink
+SINK_STALLED = 25  # since when the sink takes nothing although something waits; 0: it does
+SINK_RETRIES = 26  # requests that a sink had to send again
+REFUSED_UNTIL = 27  # before then a server asked us not to come back (Retry-After)
+ASKED = 28  # how many attempts to connect this child has asked to begin, in its life
+GRANTED = 29  # written by the parent: the last of these that was granted, after
+GRANTED_AT = 30  # written by the parent: from when on that attempt may begin
+FLOOR = 31  # written by the parent: no attempt before then (another child's REFUSED_UNTIL with the same key)
 WORDS = 64
 
 _LABELS = (16, 17)  # of the two checkpoint buffers: checksum << 16 | length in bytes

@@ -5,8 +5,8 @@ reads may stay in the memory that all later children inherit: the `Scope`, alike
 and made use of once by the fork server; the rest by the child; the environment, where secrets are, by the child, and
 only if it differs from the one that it has (see `environment`).
 
-Texts named `url`, `subscribe`, `headers` are templates (see `workers.template`): they are expanded at every
-connect, so that rotated secrets and fresh tokens just work. Durations are milliseconds, sizes bytes.
+Texts named `url`, `subscribe`, `headers`, `sink_headers`, `proxy` are templates (see `workers.template`): they are
+expanded at every use, so that rotated secrets and fresh tokens just work. Durations are milliseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,35 @@ class StreamSpec:
     subscribe: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     handler: str = ""  # "/abs/path/file.py:Class" or "package.module:Class"; empty: no code, events go to the sink
-    sink: str = "stdout"
-    tls_ca: str = ""
+    handler_errors: int = 10  # in a row
+    checkpoint: str = ""  # a JSON pointer into each message, as the next two; empty: none
+    id: str = ""
+    sequence: str = ""
+    checkpoint_retries: int = 3  # 0: never dropped
+    on_gap: str = "report"  # or "reconnect"
+    sink: str = "stdout"  # a form of `sinks.choice`, or a class like that of `handler`
+    sink_buffer: int = 4 * 1024 * 1024
+    overflow: str = "wait"  # or "drop_oldest"
+    sink_timeout_ms: int = 10_000
+    sink_batch: int = 0  # events in a request; 0: as the sink likes
+    sink_headers: tuple[tuple[str, str], ...] = ()  # templates
+    sink_compression: str = "none"  # or "gzip"
+    sink_fsync: str = "checkpoint"  # or "always", "never"
+    sink_rotate_size: int = 0  # 0: never, as the next one
+    sink_rotate_every_ms: int = 0
+    sink_keep: int = 0  # 0: all
+    tls_ca: str = ""  # files in PEM form; empty: the system's authorities, no certificate of ours
+    tls_cert: str = ""
+    tls_key: str = ""  # empty: in the file of `tls_cert`
+    tls_min_version: str = "1.2"
+    proxy: str = "none"  # or "env", or a template of a url
+    compression: str = "off"  # or "deflate"
+    connect_rate: float = 0.0  # attempts in a second at this host, for each `connect_key`; 0: no limit
+    connect_key: str = ""
+    send_rate: float = 0.0  # messages in a second on one connection; 0: no limit
+    idle_timeout_ms: int = 45_000  # silence of data; 0: off
+    on_idle: str = "report"  # or "reconnect"
+    max_age_ms: int = 0  # 0: off
     connect_timeout_ms: int = 10_000  # resolution, TCP, TLS and upgrade together
     ping_interval_ms: int = 20_000  # silence after which a ping is sent
     ping_timeout_ms: int = 10_000  # silence after a ping that means dead
@@ -61,7 +88,8 @@ class Scope:
         spec = raw.pop("spec")
         for name in ("url", "subscribe"):
             spec[name] = tuple(spec[name])
-        spec["headers"] = tuple((name, value) for name, value in spec["headers"])
+        for name in ("headers", "sink_headers"):
+            spec[name] = tuple((header, value) for header, value in spec[name])
         raw["python_path"] = tuple(raw["python_path"])
         return Scope(spec=StreamSpec(**spec), **raw)
 

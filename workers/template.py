@@ -106,9 +106,9 @@ class Template:
                     found.append((part.source, str(error)))
         return tuple(dict.fromkeys(found))
 
-    def outline(self) -> str:
-        """The text with a 1 for each placeholder: its shape, without any value."""
-        return "".join(part if isinstance(part, str) else "1" for part in self.parts)
+    def outline(self, mark: str = "1") -> str:
+        """The text with a mark for each placeholder: its shape, without any value."""
+        return "".join(part if isinstance(part, str) else mark for part in self.parts)
 
 
 def parse(text: str) -> Template:

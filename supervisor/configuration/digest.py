@@ -16,6 +16,7 @@ from supervisor.configuration.settings import Settings, Stream
 from workers.template import parse
 
 DIGEST_LENGTH = 12
+_LOCAL = ("overflow", "tls_ca", "tls_cert", "tls_key", "proxy")
 
 
 def digest_of(settings: Settings) -> str:
@@ -35,7 +36,7 @@ def _of_stream(stream: Stream, base: str) -> dict[str, object]:
     spec["headers"] = [name for name, _ in stream.spec.headers]
     spec["subscribe"] = len(stream.spec.subscribe)
     spec["handler"] = stream.spec.handler.removeprefix(base)
-    for local in ("sink", "tls_ca"):
+    for local in [name for name in spec if name in _LOCAL or name.startswith("sink")]:
         del spec[local]
     return {
         "name": stream.name,

@@ -41,9 +41,9 @@ def exposed(document: Document) -> list[Problem]:
 
 
 def _is_literal_secret(name: str, text: str) -> bool:
-    if name.startswith("header."):
+    if name.startswith(("header.", "sink_header.")):
         return bool(_HEADER.search(name)) and _stands_there(_SCHEME.sub("", _literal(text), 1))
-    if name == "url":
+    if name in ("url", "proxy", "sink"):
         return bool(_URL.search(_literal(text)))
     return name == "subscribe" and any(map(_stands_there, _MEMBER.findall(_literal(text))))
 

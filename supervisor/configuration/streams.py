@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from supervisor.configuration import relations, repeated
+from supervisor.configuration import combinations, relations, repeated
 from supervisor.configuration.folders import absent_folder, sink_in_the_way
 from supervisor.configuration.ini import Place, Section
-from supervisor.configuration.keys import STREAM, SUPERVISOR, meant
+from supervisor.configuration.keys import STREAM, SUPERVISOR, find, meant
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Stream
+from supervisor.configuration.stream_values import header_problem
 from supervisor.configuration.subscriptions import json_problem
-from supervisor.configuration.values import NAME, header_problem, nearest
+from supervisor.configuration.values import NAME, nearest
 from supervisor.names import SHARDS_MAX
 from workers.spec import StreamSpec
 from workers.template import parse as parse_template
@@ -73,42 +74,57 @@ def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any])
         near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
         if not near:
             reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
-    return None if len(reading.problems) > before else _stream_from(name, values, main["outage_policy"])
+    if len(reading.problems) > before:
+        return None
+    values["on_idle"] = values["on_idle"] or ("reconnect" if "idle_timeout" in section.entries else "report")
+    values["connect_key"] = values["connect_key"] or combinations.connect_key(values["url"], name)
+    return _stream_from(name, values, main["outage_policy"])
 
 
 def _values(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> dict[str, Any]:
     """With a complaint about each that is wrong."""
     variables = {"fleet": main["fleet"] or "", "stream": name, "host": socket.gethostname()}
     values = values_of(reading, STREAM, section, variables)
-    _check_headers(reading, section, list(values["header."]))
+    for prefix in ("header.", "sink_header."):
+        _check_headers(reading, section, prefix, list(values[prefix]))
     _check_files(reading, section, values)
     _check_sink(reading, section, values["sink"] or "", main["state_dir"])
     _check_messages(reading, section, values, variables)
     for broken in relations.broken_in_stream(values):
         reading.complain(section.place_of(broken.keys), broken.sentence)
+    for key, sentence in combinations.mistakes(values, {_in_table(written) for written in section.entries}):
+        place = next(entry.place for written, entry in section.entries.items() if _in_table(written) == key)
+        reading.complain(place, sentence)
     return values
 
 
-def _check_headers(reading: Reading, section: Section, headers: list[str]) -> None:
+def _in_table(name: str) -> str:
+    key = find(STREAM, name)
+    return key.name if key else ""
+
+
+def _check_headers(reading: Reading, section: Section, prefix: str, headers: list[str]) -> None:
     for number, header in enumerate(headers):
-        place = section.entries[f"header.{header}"].place
-        sentence = header_problem(header)
+        place = section.entries[prefix + header].place
+        sentence = header_problem(prefix, header)
         if sentence:
             reading.complain(place, sentence)
         if header.lower() in (earlier.lower() for earlier in headers[:number]):
-            shown = repeated.key(f"header.{header}")
+            shown = repeated.key(prefix + header)
             reading.complain(place, f"{shown} is there twice, upper and lower case are the same; remove one")
 
 
 def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) -> None:
-    handler = values["handler"] or ""
-    file = Path(handler.rpartition(":")[0])
-    if file.suffix == ".py" and not file.is_file():
-        sentence = f"handler: there is no file {file}"
-        reading.complain(section.place_of(["handler"]), sentence, "handler: there is no such file")
-    if values["tls_ca"] is not None and not values["tls_ca"].is_file():
-        sentence = f"tls_ca: there is no file {values['tls_ca']}"
-        reading.complain(section.place_of(["tls_ca"]), sentence, "tls_ca: there is no such file")
+    for key in ("handler", "sink"):
+        file = Path((values[key] or "").rpartition(":")[0])
+        if file.suffix == ".py" and not file.is_file():
+            reading.complain(
+                section.place_of([key]), f"{key}: there is no file {file}", f"{key}: there is no such file"
+            )
+    for key in ("tls_ca", "tls_cert", "tls_key"):
+        if values[key] is not None and not values[key].is_file():
+            sentence = f"{key}: there is no file {values[key]}"
+            reading.complain(section.place_of([key]), sentence, f"{key}: there is no such file")
 
 
 def _check_sink(reading: Reading, section: Section, sink: str, state_dir: Path | None) -> None:
@@ -138,9 +154,13 @@ def _check_messages(
 
 def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Stream:
     indices = values["shards"] or ("",)
-    templates = [*values["url"], *values["subscribe"], *values["header."].values()]
+    templates = [*values["url"], *values["subscribe"], *values["header."].values(), *values["sink_header."].values()]
+    templates.append(values["proxy"])
     asked = [variable for text in templates for variable in parse_template(text).names("env")]
-    spec: dict[str, Any] = {"headers": tuple(values["header."].items())}
+    spec: dict[str, Any] = {
+        "headers": tuple(values["header."].items()),
+        "sink_headers": tuple(values["sink_header."].items()),
+    }
     for key, value in values.items():
         field = key if key in _SPEC_FIELDS else f"{key}_ms"
         if field in _SPEC_FIELDS and value is not None:

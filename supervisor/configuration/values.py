@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from supervisor.names import SHARDS_MAX
-from workers.template import parse as parse_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +36,12 @@ def accepting(words: str, plain: bool = False) -> Callable[[Callable[[str, Path]
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-SINKS = ("stdout", "jsonl:PATH", "discard")
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*"
 )
 _MEANT_A_RANGE = re.compile(r"([0-9]{1,9})(?:\s*(?:\.{2,}|[-:–—…])\s*|\s+to\s+)([0-9]{1,9})")
-_OURS = (  # what the handshake itself sends; a second one would contradict it
-    *("connection", "content-length", "host", "transfer-encoding", "upgrade"),
-    *("sec-websocket-accept", "sec-websocket-key", "sec-websocket-version"),
-)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -74,17 +66,20 @@ def size_text(size: int) -> str:
     return f"{size}B"
 
 
-def duration(low_ms: int, high_ms: int) -> Parse:
-    """Milliseconds."""
+def duration(low_ms: int, high_ms: int, word: str = "") -> Parse:
+    """Milliseconds; `word` (which becomes 0) may stand for none at all."""
+    either = f"{word} or " if word else ""
 
-    @accepting(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}", plain=True)
+    @accepting(f"{either}a duration from {duration_text(low_ms)} to {duration_text(high_ms)}", plain=True)
     def parse(text: str, base: Path) -> int:
+        if word and text == word:
+            return 0
         match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
         if match is None:
-            raise ValueError("a duration such as 250ms, 10s, 5m or 1h")
+            raise ValueError(f"{either}a duration such as 250ms, 10s, 5m or 1h")
         value = int(match[1]) * _MS[match[2]]
         if not low_ms <= value <= high_ms:
-            raise ValueError(f"a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
+            raise ValueError(f"{either}a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
         return value
 
     return parse
@@ -235,69 +230,3 @@ def indices(text: str, base: Path) -> tuple[str, ...]:
         if times > 1:
             raise ValueError(f"each shard once, but {index} stands there twice")
     return tuple(found)
-
-
-@accepting("FILE.py:CLASS or MODULE:CLASS")
-def handler(text: str, base: Path) -> str:
-    """`path/file.py:Class` or `package.module:Class`; a path becomes absolute."""
-    place, colon, attribute = text.rpartition(":")
-    if colon and attribute.isidentifier():
-        if place.endswith(".py"):
-            return f"{path(place, base)}:{attribute}"
-        if all(part.isidentifier() for part in place.split(".")):
-            return text
-    raise ValueError("a file and a class (./trades.py:Trades) or a module and a class (package.module:Trades)")
-
-
-@accepting("stdout, jsonl:PATH or discard")
-def sink(text: str, base: Path) -> str:
-    kind, colon, rest = text.partition(":")
-    if text in ("stdout", "discard"):
-        return text
-    if kind == "jsonl" and colon and rest:
-        folder = "/" if rest.endswith("/") else ""  # which a path would lose: it says that a folder is meant
-        return f"jsonl:{path(rest, base)}{folder}"
-    if kind in ("http", "https", "kinesis", "sqs") and colon:
-        raise ValueError(f"one of those that this version has: {', '.join(SINKS)}")
-    raise ValueError(f"one of {', '.join(SINKS)}")
-
-
-@accepting("a ws:// or wss:// URL without a fragment")
-def url(text: str, base: Path) -> str:
-    """A template of a ws:// or wss:// URL. What a placeholder stands for is checked at the connect."""
-    template = parse_template(text)
-    outline = template.outline()
-    if re.search(r"[\s\0]", outline):
-        raise ValueError("a URL without spaces; several URLs stand on indented lines of their own")
-    if template.parts and not isinstance(template.parts[0], str):
-        return text
-    if not re.match(r"wss?://", outline):
-        raise ValueError("a URL that begins with ws:// or wss://")
-    try:
-        parts = urlsplit(outline)
-        whole = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
-        raise ValueError("a URL with a host and a valid port, such as wss://feed.example/ws")
-    if parts.fragment or outline.endswith("#"):
-        raise ValueError("a URL without a fragment (#...)")
-    return text
-
-
-@accepting("a text")
-def message(text: str, base: Path) -> str:
-    """A template of a text that is sent after the connect."""
-    parse_template(text)
-    return text
-
-
-def header_problem(header: str) -> str:
-    """What is wrong with a header's name, as a sentence; empty: nothing."""
-    if not _TOKEN.fullmatch(header):
-        return "the name of a header holds letters, digits and -, as in header.Authorization"
-    if header.lower() == "sec-websocket-extensions":
-        return f"header.{header} asks for an extension, but none (such as permessage-deflate) is implemented; remove it"
-    if header.lower() in _OURS:
-        return f"header.{header} is set by the handshake itself; remove it"
-    return ""

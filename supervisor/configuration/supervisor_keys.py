@@ -1,0 +1,180 @@
+"""The keys of `[supervisor]`; see `keys`."""
+
+from __future__ import annotations
+
+from supervisor.configuration import values
+from supervisor.configuration.key import HOUR, SECOND, SUPERVISOR, Key
+from supervisor.records import DURATION_MAX_MS, DURATION_MIN_MS
+from workers.board import SLOTS
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        SUPERVISOR,
+        "fleet",
+        values.name,
+        "The name of the fleet; one store belongs to one fleet.",
+        default="default",
+        shown=True,
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "store",
+        values.store,
+        "Where the leases are: dynamodb://TABLE?region=eu-west-1 (optional &endpoint_url=..., &profile=...),\n"
+        "or sqlite:///PATH for supervisors of one host.",
+        example="sqlite:///leases.db",
+        required=True,
+        shown=True,
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "state_dir",
+        values.path,
+        "What must survive a restart of this supervisor; every supervisor needs a folder of its own.",
+        default="/var/lib/tenured",
+        shown=True,
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "run_dir",
+        values.path,
+        "The control socket is here; every supervisor needs a folder of its own.",
+        default="/run/tenured",
+        shown=True,
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "lease_duration",
+        # A row that promises anything else is refused by its readers.
+        values.duration(DURATION_MIN_MS, DURATION_MAX_MS),
+        "T: how long a lease holds without a renewal. A dead owner is replaced within T and one poll_interval.",
+        default="10s",
+        shown=True,
+        reload="in force for each shard from its next claim on",
+    ),
+    Key(
+        SUPERVISOR,
+        "renew_interval",
+        values.duration(100, HOUR),
+        "How often each lease is renewed; three renewals fit into lease_duration.",
+        derived="a third of lease_duration",
+        example="3s",
+    ),
+    Key(
+        SUPERVISOR,
+        "poll_interval",
+        values.duration(100, HOUR),
+        "How often the store is read as a whole.",
+        default="1s",
+    ),
+    Key(
+        SUPERVISOR,
+        "call_timeout",
+        values.duration(50, 60 * SECOND),
+        "How long one attempt to write to the store may take; below renew_interval.",
+        derived="half of renew_interval, at most 2s",
+        example="1500ms",
+    ),
+    Key(
+        SUPERVISOR,
+        "margin",
+        values.duration(250, HOUR),
+        "A child stops delivering this long before its lease ends: it covers clocks whose rates differ, and the kill.",
+        derived="a tenth of lease_duration, at least 250ms",
+        example="1s",
+        reload="in force for each shard from its next claim on",
+    ),
+    Key(
+        SUPERVISOR,
+        "capacity",
+        values.count(0, SLOTS, "auto"),
+        "How many shards this host may hold; auto: (memory of the cgroup or machine - 128 MiB) / 16 MiB.",
+        default="auto",
+    ),
+    Key(
+        SUPERVISOR,
+        "stop_timeout",
+        values.duration(100, HOUR),
+        "How long children may take to close their connections at a stop; what is left is killed. 8s fits docker stop.",
+        default="8s",
+    ),
+    Key(
+        SUPERVISOR,
+        "start_timeout",
+        values.duration(SECOND, HOUR),
+        "How long a child may take until its shard is set up (its connections may still be down).",
+        default="10s",
+    ),
+    Key(
+        SUPERVISOR,
+        "hang_timeout",
+        values.duration(2 * SECOND, HOUR),
+        "A child whose loop stands still this long, for example in a handler, is killed and restarted.",
+        default="30s",
+    ),
+    Key(
+        SUPERVISOR,
+        "crash_limit",
+        values.count(1, 1000),
+        "After this many crashes within crash_window a shard is given up so that another host may try.",
+        default="5",
+    ),
+    Key(SUPERVISOR, "crash_window", values.duration(SECOND, 24 * HOUR), "See crash_limit.", default="5m"),
+    Key(
+        SUPERVISOR,
+        "outage_policy",
+        values.choice("fence", "hold"),
+        "When the store cannot be reached: fence kills a child before its lease may go to somebody else;\n"
+        "hold keeps it running, at the price that two owners may run the shard at once. A stream may say otherwise.",
+        default="fence",
+        reload="children of streams that it changes are replaced",
+    ),
+    Key(
+        SUPERVISOR,
+        "log_level",
+        values.choice("debug", "info", "warning", "error"),
+        "The least level that is logged.",
+        default="info",
+    ),
+    Key(
+        SUPERVISOR,
+        "python_path",
+        values.path,
+        "Folders in which handlers find their modules, one on each line.",
+        example="./handlers",
+        lines=True,
+        reload="children with a handler are replaced",
+    ),
+    Key(
+        SUPERVISOR,
+        "include",
+        values.pattern,
+        "Further files with [stream:...] sections, in sorted order; their paths are relative to this file, too.",
+        example="conf.d/*.ini",
+        lines=True,
+        reload="the files are read anew",
+    ),
+    Key(
+        SUPERVISOR,
+        "http",
+        values.address,
+        "Where the status page, /metrics, /healthz and /readyz are served, for whoever may connect there: without a\n"
+        "password or TLS, read-only. HOST:PORT, HOST an address or localhost; off: nowhere.",
+        default="off",
+        example="127.0.0.1:9110",
+        restart=True,
+    ),
+    Key(
+        SUPERVISOR,
+        "http_hosts",
+        values.host_names,
+        "Further names that a request may call this host by (its Host header), one on each line or with commas.",
+        example="tenured.internal.example, 10.0.0.7",
+        restart=True,
+        lines=True,
+    ),
+)
