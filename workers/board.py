@@ -3,9 +3,9 @@
 One memfd, one slot of `SLOT_BYTES` per child. The parent writes `EPOCH` and `DEADLINE`, the child all the
 rest. Each field is one aligned native 8-byte store through `memoryview.cast("q")`, so that a reader sees the
 old or the new value and nothing else; `struct.pack_into` zero-fills first and would show a reader 0, which for
-a deadline means "passed". The checkpoint is larger than a word: it has two buffers and a generation written
-last, and the reader checks that the generation did not move while it copied, and a checksum besides, because some
-processors let another core see our stores in another order.
+a deadline means "passed". A text (the checkpoint, the trouble) is larger than a word: it has two buffers and a
+generation written last, and the reader checks that the generation did not move while it copied, and a checksum
+besides, because some processors let another core see our stores in another order.
 
 A slot is freed by the parent only after it saw the child dead. Times are CLOCK_BOOTTIME nanoseconds, 0 = never.
 """
@@ -15,10 +15,12 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
+from dataclasses import dataclass
 
 SLOTS = 4096
 SLOT_BYTES = 8192
 CHECKPOINT_MAX_BYTES = 2048
+TROUBLE_MAX_BYTES = 160  # a whole row with it stays within a write unit
 
 # words of a slot
 EPOCH = 0  # written by the parent, last, when it holds the pidfd: the child's permission to begin
@@ -32,6 +34,7 @@ BYTES = 7  # their payload bytes
 LAST_EVENT = 8  # arrival of the last message
 CONNECTS = 9  # successful upgrades since the start
 GENERATION = 10  # of the checkpoint: 0 none, else buffer = generation % 2
+TROUBLE_GENERATION = 11  # of the trouble, in the same way
 HANDLER_ERRORS = 18  # exceptions of the handler since the start, as all counters below
 GAPS = 19  # in the numbers that `sequence` points to
 VIOLATIONS = 20  # of the WebSocket protocol by a peer (closed with 1002, 1007 or 1009)
@@ -48,9 +51,22 @@ GRANTED_AT = 30  # written by the parent: from when on that attempt may begin
 FLOOR = 31  # written by the parent: no attempt before then (another child's REFUSED_UNTIL with the same key)
 WORDS = 64
 
-_LABELS = (16, 17)  # of the two checkpoint buffers: checksum << 16 | length in bytes
-_BUFFERS = (1024, 1024 + CHECKPOINT_MAX_BYTES)
 _COPIES_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Where in a slot a text stands. `generation`: a word. `labels`: the two words that say checksum << 16 | length in
+    bytes of a buffer. `buffers`: where the first of the two begins, which follow each other."""
+
+    generation: int
+    labels: int
+    buffers: int
+    max_bytes: int
+
+
+_CHECKPOINT = _Text(GENERATION, 16, 1024, CHECKPOINT_MAX_BYTES)
+_TROUBLE = _Text(TROUBLE_GENERATION, 12, 1024 + 2 * CHECKPOINT_MAX_BYTES, TROUBLE_MAX_BYTES)
 
 
 class Slot:
@@ -74,24 +90,41 @@ class Slot:
         data = token.encode()
         if len(data) > CHECKPOINT_MAX_BYTES:
             raise ValueError(f"a checkpoint has {len(data)} bytes, at most {CHECKPOINT_MAX_BYTES} are possible")
-        generation = self.words[GENERATION] + 1
-        side = generation % 2
-        self._bytes[_BUFFERS[side] : _BUFFERS[side] + len(data)] = data
-        self.words[_LABELS[side]] = zlib.crc32(data) << 16 | len(data)
-        self.words[GENERATION] = generation
+        self._write(_CHECKPOINT, data)
 
     def read_checkpoint(self) -> str | None:
         """The newest complete checkpoint. None: none was written, or it changes faster than it can be copied, so
         that the caller keeps what it had."""
+        return self._read(_CHECKPOINT)
+
+    def write_trouble(self, text: str) -> None:
+        """What is wrong now, empty if nothing is; cut at a character where it is longer than `TROUBLE_MAX_BYTES`."""
+        data = text.encode(errors="replace")[:TROUBLE_MAX_BYTES]
+        self._write(_TROUBLE, data.decode(errors="ignore").encode())
+
+    def read_trouble(self) -> str | None:
+        """None: as for the checkpoint."""
+        return self._read(_TROUBLE)
+
+    def _write(self, text: _Text, data: bytes) -> None:
+        generation = self.words[text.generation] + 1
+        side = generation % 2
+        start = text.buffers + side * text.max_bytes
+        self._bytes[start : start + len(data)] = data
+        self.words[text.labels + side] = zlib.crc32(data) << 16 | len(data)
+        self.words[text.generation] = generation
+
+    def _read(self, text: _Text) -> str | None:
         for _ in range(_COPIES_MAX):
-            generation = self.words[GENERATION]
+            generation = self.words[text.generation]
             if generation == 0:
                 return None
             side = generation % 2
-            label = self.words[_LABELS[side]]
-            length = min(label & 0xFFFF, CHECKPOINT_MAX_BYTES)
-            data = bytes(self._bytes[_BUFFERS[side] : _BUFFERS[side] + length])
-            if self.words[GENERATION] == generation and zlib.crc32(data) == label >> 16:
+            label = self.words[text.labels + side]
+            length = min(label & 0xFFFF, text.max_bytes)
+            start = text.buffers + side * text.max_bytes
+            data = bytes(self._bytes[start : start + length])
+            if self.words[text.generation] == generation and zlib.crc32(data) == label >> 16:
                 return data.decode(errors="replace")
         return None
 
