@@ -1,6 +1,6 @@
 """The fork server: one single-threaded process that imports everything once and forks a child per start request.
 
-    python -P -m workers.tied PARENT_PID forkserver --link FD --board FD --run MODULE:FUNCTION
+    python -P -m workers.tied PARENT_PID forkserver --link FD --board FD --bell FD --run MODULE:FUNCTION
 
 What holds: it dies with the parent (by the kernel's hand) and when the parent closes the link; its children die with
 it; a pidfd is opened for each child before anything can reap it; when a child dies its whole process group is killed
@@ -181,7 +181,7 @@ def _named(reference: str) -> tuple[PrepareStream, Callable[[], None] | None]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="workers.forkserver", description="Started by tenured only.")
-    for name in ("--link", "--board"):
+    for name in ("--link", "--board", "--bell"):
         parser.add_argument(name, type=int, required=True)
     parser.add_argument("--run", required=True)
     return parser.parse_args()
@@ -195,7 +195,7 @@ def main() -> int:
     signals.hold(wake_end.fileno())
     set_title("tenured: fork server")
     link = socket.socket(fileno=arguments.link)
-    for fd in (arguments.link, arguments.board):
+    for fd in (arguments.link, arguments.board, arguments.bell):
         os.set_inheritable(fd, False)
     stdout_fd = _take_stdout()
     received = receive(link)
@@ -209,7 +209,7 @@ def main() -> int:
     environment.forget_what_imports_needed()
     board = Board.attach(arguments.board)
     inherited = Inheritance(os.getpid(), board, environment.packed(os.environ), oom_score_of_a_child())
-    means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, log.writer(2))
+    means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, log.writer(2), arguments.bell)
 
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them

@@ -21,6 +21,7 @@ class Means:
     contexts: Contexts
     stdout_fd: int
     write_log: Write
+    parent_bell_fd: int = -1  # an eventfd: the parent looks at the board; -1: nobody listens
 
     def handler(self, scope: Scope) -> type[Handler] | None:
         """None: the stream has none. Raises `BadHandler`, or whatever the module raises."""

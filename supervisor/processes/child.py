@@ -25,6 +25,8 @@ class Child:
     shard: str
     start: Start
     slot: Slot
+    connect_key: str = ""
+    connect_rate: float = 0.0
     pid: int = 0
     pidfd: int = -1
     doomed: bool = False

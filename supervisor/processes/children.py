@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from supervisor.core.model import Report
 from supervisor.processes.child import Child
+from supervisor.processes.gates import Gates
 from supervisor.processes.nurseries import Nurseries
 from supervisor.processes.nursery import Died
 from supervisor.processes.orphans import GRACE_NS, Undertaker
@@ -117,7 +118,8 @@ class Children:
         self._loop = loop
         self.start_budget_s = start_budget_s  # may change
         self._now_ns = now_ns
-        seat = Seat(board.fd, lock_fd, run, environment)
+        self._gates = Gates(loop, lambda: self._children.values(), now_ns)
+        seat = Seat(board.fd, lock_fd, self._gates.bell_fd, run, environment)
         self._nurseries = Nurseries(seat, loop, self._hear)
         self._free_slots = deque(range(words_of.SLOTS))
         self._children: dict[str, Child] = {}
@@ -156,8 +158,11 @@ class Children:
             return
         slot = self._board.slot(self._free_slots.popleft())
         start = Start(slot.number, task.epoch, int(self.start_budget_s * 1000))
-        self._children[task.shard] = self._by_slot[slot.number] = Child(task.shard, start, slot)
+        spec = task.scope.spec
+        child = Child(task.shard, start, slot, spec.connect_key, spec.connect_rate)
+        self._children[task.shard] = self._by_slot[slot.number] = child
         slot.words[words_of.DEADLINE] = deadline_ns
+        self._gates.begun(child)
         self._nurseries.ask(start, dataclasses.replace(task, slot=slot.number).packed())
 
     def kill(self, shard: str, epoch: int) -> None:
@@ -210,6 +215,7 @@ class Children:
         False: something does not die (it hangs in the kernel); it still holds the lock.
         """
         self._on_event = _unheard
+        self._gates.close()
         held = {
             child.pidfd: child for child in (*self._children.values(), *self._unreaped.values()) if child.pidfd >= 0
         }
@@ -269,6 +275,7 @@ class Children:
 
     def _free(self, child: Child) -> None:
         child.deadline_ns = child.slot.words[words_of.DEADLINE]
+        self._gates.ended(child)
         child.slot.clear()
         self._free_slots.append(child.slot.number)
         del self._children[child.shard], self._by_slot[child.slot.number]

@@ -45,6 +45,7 @@ class Seat:
 
     board_fd: int
     lock_fd: int
+    bell_fd: int
     run: str
     environment: Mapping[str, str]
 
@@ -202,10 +203,11 @@ class Server:
 
 def _spawned(seat: Seat, link_fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "workers.tied", str(os.getpid()), "forkserver"]
+    given = ["--link", str(link_fd), "--board", str(seat.board_fd), "--bell", str(seat.bell_fd)]
     return subprocess.Popen(
-        [*command, "--link", str(link_fd), "--board", str(seat.board_fd), "--run", seat.run],
+        [*command, *given, "--run", seat.run],
         stdin=seat.lock_fd,
         env=scrubbed(seat.environment),
-        pass_fds=(link_fd, seat.board_fd),
+        pass_fds=(link_fd, seat.board_fd, seat.bell_fd),
         start_new_session=True,  # a terminal's signals are for the parent
     )

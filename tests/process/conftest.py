@@ -22,7 +22,7 @@ E = TypeVar("E", Started, StartFailed, Exited, ExitStatus)
 T = TypeVar("T")
 
 
-def task(shard: str, epoch: int = 1, role: str = "wait", **spec: str) -> Task:
+def task(shard: str, epoch: int = 1, role: str = "wait", **spec: str | float) -> Task:
     return Task(
         scope=Scope(
             spec=StreamSpec(stream=shard.partition("/")[0], **spec),  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ class House:
         )
         self.loop.add_signal_handler(signal.SIGCHLD, self.children.reap)
 
-    def start(self, shard: str, epoch: int = 1, role: str = "wait", lease_s: float = 60.0, **spec: str) -> None:
+    def start(self, shard: str, epoch: int = 1, role: str = "wait", lease_s: float = 60.0, **spec: str | float) -> None:
         self.children.start(task(shard, epoch, role, **spec), boottime_ns() + int(lease_s * 1e9))
 
     def until(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:

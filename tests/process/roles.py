@@ -13,10 +13,21 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
-from workers.board import HEARTBEAT, MESSAGES, STARTED, Slot
+from workers.board import (
+    ASKED,
+    FLOOR,
+    GRANTED,
+    GRANTED_AT,
+    HEARTBEAT,
+    MESSAGES,
+    REFUSED_UNTIL,
+    STARTED,
+    Slot,
+)
 from workers.child import Run
 from workers.kernel import boottime_ns
 from workers.means import Means
@@ -68,11 +79,47 @@ def _play(means: Means, scope: Scope, _task: Task, slot: Slot, wakeup_fd: int) -
     if role == "checkpoint":
         slot.write_checkpoint(argument)
         return _wait(wakeup_fd)
+    if role == "ask":  # so many times to begin an attempt to connect; each line is when that was granted for
+        number, path = argument.split()
+        for _ in range(int(number)):
+            _append(path, _granted(means, slot))
+        return _wait(wakeup_fd)
+    if role == "refused":  # a server asks for so many seconds; each line is the floor that this child then sees
+        seconds, path = argument.split()
+        slot.words[REFUSED_UNTIL] = boottime_ns() + int(float(seconds) * 1e9)
+        os.eventfd_write(means.parent_bell_fd, 1)
+        while not slot.words[FLOOR]:
+            time.sleep(0.001)
+        _append(path, slot.words[FLOOR])
+        return _wait(wakeup_fd)
+    if role == "floor":
+        _append(argument, slot.words[FLOOR])
+        return _wait(wakeup_fd)
+    if role == "ring":  # without end
+        while True:
+            os.eventfd_write(means.parent_bell_fd, 1)
     if role == "print":
         print("a handler prints")
         os.write(means.stdout_fd, b"an event\n")
         return 0
     raise ValueError(f"there is no role {role}")
+
+
+def _granted(means: Means, slot: Slot) -> int:
+    slot.words[ASKED] += 1
+    os.eventfd_write(means.parent_bell_fd, 1)
+    while slot.words[GRANTED] != slot.words[ASKED]:
+        time.sleep(0.001)
+    at_ns = slot.words[GRANTED_AT]
+    while boottime_ns() < at_ns:
+        time.sleep((at_ns - boottime_ns()) / 1e9 + 0.0001)
+    return at_ns
+
+
+def _append(path: str, number: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, b"%d\n" % number)
+    os.close(fd)
 
 
 def _wait(wakeup_fd: int) -> int:
