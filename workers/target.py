@@ -20,17 +20,20 @@ class Target:
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     subscriptions: tuple[str, ...] = ()
+    proxy: str = "none"  # see `proxy`
+    deflate: bool = False  # whether compression is offered
 
 
 class Templates:
     """The templates of a stream, parsed once. Raises `TemplateError`."""
 
-    __slots__ = ("connections", "headers", "subscriptions", "urls")
+    __slots__ = ("connections", "headers", "proxy", "subscriptions", "urls")
 
     def __init__(self, spec: StreamSpec) -> None:
         self.urls = [parse(text) for text in spec.url]
         self.headers = [(name, parse(text)) for name, text in spec.headers]
         self.subscriptions = [parse(text) for text in spec.subscribe]
+        self.proxy = parse(spec.proxy)
         self.connections = len(self.urls) or 1  # a handler that names its own target has one
 
 
@@ -61,6 +64,13 @@ class Targets:
         for name, text in self._templates.headers:
             headers[name] = self._expand(text, connection, checkpoint)
         return url, headers
+
+    def target(self, url: str, headers: Mapping[str, str], connection: int, checkpoint: str) -> Target:
+        """An address, of the file or of a handler, with all that the file says besides. Raises `TemplateError`."""
+        proxy = self._expand(self._templates.proxy, connection, checkpoint)
+        subscriptions = self.subscriptions(connection, checkpoint)
+        deflate = self._scope.spec.compression == "deflate"
+        return Target(url, tuple(headers.items()), subscriptions, proxy, deflate)
 
     def subscriptions(self, connection: int, checkpoint: str) -> tuple[str, ...]:
         """Raises `TemplateError`."""
