@@ -2,25 +2,32 @@
 
 `write` takes batches in order. It may hold events back to fill a provider's request (25 records, a megabyte ...);
 `flush` returns only when everything written is safe, so that a checkpoint behind it may be committed. A sink that
-talks to a network retries inside `write` and `flush` for as long as it takes: meanwhile the queue in front of it
-fills and the connections are read no further, which is all the backpressure there is. A retry sends the same
-`(shard, epoch, seq)`, so that the far end can recognise it. What a sink cannot retry it raises; that ends the child,
-which starts again from the last checkpoint. Nothing is ever dropped in silence.
+talks to a network, or to a disk that is full, retries inside `write` and `flush` for as long as it takes: meanwhile
+the queue in front of it fills and the connections are read no further, which is all the backpressure there is. A retry
+sends the same `(shard, epoch, seq)`, so that the far end can recognise it. What a sink cannot retry it raises; that
+ends the child, which starts again from the last checkpoint. Nothing is ever dropped in silence.
 
-Fencing is not a sink's business, with one exception: one that waits inside `write` between two requests has to
-look at the deadline before each of them.
+Whoever waits inside `write` or `flush` says so (`Report`): `retrying` when something has to be tried again, `fine` when
+something went through, `fenced` before each new request or attempt, since the deadline may have passed meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from workers.envelope import Batch
+from workers.envelope import Batch, Envelope
+from workers.log import Value
+from workers.spec import StreamSpec
 
 
 class BadSink(ValueError):
     """A sink that is none, or that cannot be opened; one sentence."""
+
+
+class SinkFailed(Exception):
+    """What a sink cannot retry; one sentence."""
 
 
 class Sink(Protocol):
@@ -29,10 +36,49 @@ class Sink(Protocol):
         """`write` never waits, so the loop may call it itself."""
 
     def open(self) -> None:
-        """Raises `BadSink`."""
+        """Raises `BadSink`. Called on the loop, before there is a thread for the rest: must not wait."""
 
     def write(self, batches: Sequence[Batch]) -> None: ...
 
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Report(Protocol):
+    """How a sink fares; called by the sink's thread. It never waits, and says no more than the host of a url."""
+
+    def retrying(self, reason: str) -> None:
+        """Something has to be tried again; counted. `reason` is what follows "sink: ", without its duration:
+        "no answer from collector.example:443". It is shown until `fine`."""
+
+    def fine(self) -> None:
+        """Something went through (a request, a piece of a long write): the sink makes progress, nothing is wrong."""
+
+    def fenced(self) -> None:
+        """Ends this process if its deadline has passed."""
+
+    def log(self, event: str, level: str = "INFO", **fields: Value) -> None:
+        """A line of the child's log, for what must be said once; limit repeated ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink may need beside its text. `variables` and the next three are for templates (`workers.template`)."""
+
+    envelope: Envelope
+    shard: str
+    epoch: int
+    spec: StreamSpec
+    report: Report
+    variables: Mapping[str, str]  # fleet, stream, shard, index, epoch, host
+    environment: Mapping[str, str]
+    base: str  # relative paths resolve against this folder
+    credentials: str  # systemd's credentials directory
+    stdout_fd: int
+    index: str = ""
+    checkpoint: str | None = None
+    connections: int = 1
+
+
+Load = Callable[[str], type[object]]  # the class that a reference names, of a sink of the user's own
