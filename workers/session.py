@@ -112,20 +112,23 @@ def _seconds(duration_ns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an attempt failed or a connection ended. `floor_s`: what the server asked us to wait."""
+    """Why an attempt failed or a connection ended. `floor_s`: what the server asked us to wait; `status`: of its answer,
+    0 without one."""
 
     reason: str
     permanent: bool = False
     floor_s: float = 0.0
+    status: int = 0
 
 
 def answered(status: int, retry_after: str | None, unix_s: float) -> Refusal:
     """What an HTTP status other than 101 means."""
     if 300 <= status < 400:
-        return Refusal(f"the server answered {status}: redirects are not followed, configure the final url", True)
+        reason = f"the server answered {status}: redirects are not followed, configure the final url"
+        return Refusal(reason, permanent=True, status=status)
     permanent = 400 <= status < 500 and status not in _TRANSIENT_4XX
     floor_s = _retry_after_s(retry_after, unix_s) if status in (429, 503) and retry_after else 0.0
-    return Refusal(f"the server answered {status}", permanent, floor_s)
+    return Refusal(f"the server answered {status}", permanent, floor_s, status)
 
 
 def _retry_after_s(text: str, unix_s: float) -> float:
