@@ -112,8 +112,8 @@ def _seconds(duration_ns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an attempt failed or a connection ended. `floor_s`: what the server asked us to wait; `status`: of its answer,
-    0 without one."""
+    """Why an attempt failed or a connection ended. `floor_s`: what the server asked us to wait; `status`: of its
+    answer, 0 without one."""
 
     reason: str
     permanent: bool = False

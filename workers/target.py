@@ -1,6 +1,7 @@
 """What one attempt connects to: url, headers and subscriptions, expanded from the file's templates each time.
 
-Expansion reads files, so it belongs into the thread of the attempt, never on the loop.
+A checkpoint is a text of the far end's, so in a url it is percent-encoded (a `+` or `&` would mean something else
+there), as in JSON it is escaped. Expansion reads files, so it belongs into the thread of the attempt, never on the loop.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ class Target:
     subscriptions: tuple[str, ...] = ()
     proxy: str = "none"  # see `proxy`
     deflate: bool = False  # whether compression is offered
+    checkpoint: str = ""  # the one that the file's templates inserted
 
 
 class Templates:
     """The templates of a stream, parsed once. Raises `TemplateError`."""
 
-    __slots__ = ("connections", "headers", "proxy", "subscriptions", "urls")
+    __slots__ = ("connections", "headers", "proxy", "resuming", "subscriptions", "urls")
 
     def __init__(self, spec: StreamSpec) -> None:
         self.urls = [parse(text) for text in spec.url]
@@ -35,6 +37,8 @@ class Templates:
         self.subscriptions = [parse(text) for text in spec.subscribe]
         self.proxy = parse(spec.proxy)
         self.connections = len(self.urls) or 1  # a handler that names its own target has one
+        told = (*self.urls, *(text for _, text in self.headers), *self.subscriptions)
+        self.resuming = any("checkpoint" in text.names() for text in told)  # the far end is told where to go on
 
 
 class Targets:
@@ -59,7 +63,7 @@ class Targets:
         """Url and headers of a connection. Raises `TemplateError`."""
         if not self._templates.urls:
             raise ValueError("there is no url in the file, so the handler has to give one from target()")
-        url = self._expand(self._templates.urls[connection], connection, checkpoint)
+        url = self._expand(self._templates.urls[connection], connection, _percent_encoded(checkpoint))
         headers = {}
         for name, text in self._templates.headers:
             headers[name] = self._expand(text, connection, checkpoint)
@@ -70,7 +74,8 @@ class Targets:
         proxy = self._expand(self._templates.proxy, connection, checkpoint)
         subscriptions = self.subscriptions(connection, checkpoint)
         deflate = self._scope.spec.compression == "deflate"
-        return Target(url, tuple(headers.items()), subscriptions, proxy, deflate)
+        told = checkpoint if self._templates.resuming else ""
+        return Target(url, tuple(headers.items()), subscriptions, proxy, deflate, told)
 
     def subscriptions(self, connection: int, checkpoint: str) -> tuple[str, ...]:
         """Raises `TemplateError`."""
@@ -82,6 +87,11 @@ class Targets:
         return template.expand(variables, self._environment, self._scope.base, self._scope.credentials, json=json)
 
 
+def _percent_encoded(text: str) -> str:
+    return _RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+
+
+_RESERVED = re.compile(r"[^A-Za-z0-9._~-]+")
 _URL = re.compile(
     r"(?P<scheme>wss?)://(?:(?P<login>[^/?#]*)@)?(?P<place>(?P<host>\[[0-9a-f:.%]+\]|[^/?#@:\[\]]+)(?::(?P<port>[0-9]{0,5}))?)"
     r"(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?",
