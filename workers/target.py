@@ -1,7 +1,8 @@
 """What one attempt connects to: url, headers and subscriptions, expanded from the file's templates each time.
 
 A checkpoint is a text of the far end's, so in a url it is percent-encoded (a `+` or `&` would mean something else
-there), as in JSON it is escaped. Expansion reads files, so it belongs into the thread of the attempt, never on the loop.
+there), as in JSON it is escaped. Expansion reads files, so it belongs into the thread of the attempt, never on the
+loop.
 """
 
 from __future__ import annotations
