@@ -3,33 +3,35 @@
 What holds:
 
 - what happened on a connection (opened, messages, closed) reaches the handler in that order; connections take turns;
-- a turn lasts about `SLICE_NS`: a slow handler delays pings and heartbeats by one message of its own, not by a whole
+- a turn lasts about `SLICE_NS`: a slow handler delays pings and heartbeats by one call of its own, not by a whole
   read. While messages wait, their connection is read no further;
-- an exception is logged with the number of the message, counted from 1 within the epoch over all connections (events
-  are numbered by their `seq`), and counted; `HANDLER_ERRORS_MAX` in a row, without a success between them, exhaust the
-  handler;
+- a handler with a method `messages` gets what arrived together in one call, `BATCH_MAX` messages at most;
+- messages are numbered from 1 within the epoch over all connections (events by their `seq`); an exception is passed on
+  with the numbers of the messages that the call was about; `errors_max` in a row, without a success between them,
+  exhaust the handler;
 - what is emitted is a batch for the sink at the end of each slice; a token is committed behind what was emitted
   before it.
+
+The clocks are passed in, so that a handler can be run without a child (see `testing`).
 """
 
 from __future__ import annotations
 
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
+from workers import kernel
 from workers.board import CHECKPOINT_MAX_BYTES
-from workers.connection import NEVER_NS, Connection
+from workers.failures import Failure
 from workers.frames import Message
-from workers.handler import Handler
-from workers.kernel import boottime_ns
-from workers.log import Log
+from workers.handler import Connection, Handler, Timer
 
 SLICE_NS = 50_000_000
-HANDLER_ERRORS_MAX = 10
+BATCH_MAX = 1000
+NEVER_NS = 2**63 - 1
 _EMITTED_MAX_BYTES = 65_536
 
 
@@ -50,6 +52,24 @@ class Exit(Protocol):
         """Count messages that the handler has seen."""
 
 
+class Witness(Protocol):
+    """Who is told of the handler's exceptions; see `failures`."""
+
+    def failed(self, failure: Failure, now_ns: int) -> None: ...
+
+    def turned(self, now_ns: int) -> None: ...
+
+
+def _unix_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    boottime_ns: Callable[[], int] = kernel.boottime_ns
+    unix_ns: Callable[[], int] = _unix_ns
+
+
 @dataclass(frozen=True, slots=True)
 class _Opened:
     pass
@@ -68,33 +88,48 @@ class _Closed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class _Timer:
-    due_ns: int
-    interval_ns: int
-    function: Callable[[], object]
+    __slots__ = ("_timers", "due_ns", "function", "interval_ns")
+
+    def __init__(self, timers: dict[_Timer, None], due_ns: int, interval_ns: int, function: Callable[[], object]):
+        self._timers = timers
+        self.due_ns, self.interval_ns, self.function = due_ns, interval_ns, function
+        timers[self] = None
+
+    def cancel(self) -> None:
+        self._timers.pop(self, None)
 
 
 class Dispatch:
     """One handler's inbox, timers and outlet."""
 
     def __init__(
-        self, handler: Handler, exit_: Exit, log: Log, address: Callable[[int], tuple[str, dict[str, str]]]
+        self,
+        handler: Handler,
+        exit_: Exit,
+        witness: Witness,
+        address: Callable[[int], tuple[str, dict[str, str]]],
+        errors_max: int,
+        clock: Clock,
     ) -> None:
         self._handler = handler
+        self._hand_over_some = self._together if type(handler).messages is not Handler.messages else self._one_by_one
         self._exit = exit_
-        self._log = log
+        self._witness = witness
         self.address = address
+        self._errors_max = errors_max
+        self._clock = clock
         self._inboxes: dict[Connection, deque[_Opened | _Received | _Closed]] = {}
         self._position = 0  # in the first batch of the inbox whose turn it is
-        self._timers: list[_Timer] = []
+        self._timers: dict[_Timer, None] = {}
         self._emitted: list[Message] = []
         self._emitted_bytes = 0
         self._token: str | None = None
         self._source: int | None = None
         self._at_ns = 0
         self._number = 0  # of the message that was handed over last
-        self._errors = 0
+        self._in_a_row = 0
+        self.failure: Failure | None = None  # the last one
         self.exhausted = False  # for good, whatever succeeds afterwards
 
     @property
@@ -124,7 +159,9 @@ class Dispatch:
 
     def turn(self, now_ns: int) -> int:
         """Hand over for about a slice; returns when the next turn is due."""
-        self._fire_timers(now_ns)
+        self._witness.turned(now_ns)
+        if self._timers:
+            self._fire_timers(now_ns)
         until_ns = now_ns + SLICE_NS
         while self._inboxes and not self.exhausted and not self._exit.full:
             connection = next(iter(self._inboxes))
@@ -136,14 +173,15 @@ class Dispatch:
                 del self._inboxes[connection]
                 if inbox:
                     self._inboxes[connection] = inbox  # behind the others
-            if boottime_ns() >= until_ns:
+            if self._clock.boottime_ns() >= until_ns:
                 break
-        timer_ns = min((timer.due_ns for timer in self._timers), default=NEVER_NS)
-        return 0 if self._inboxes and not self._exit.full else timer_ns
+        if self._inboxes and not self._exit.full:
+            return 0
+        return min((timer.due_ns for timer in self._timers), default=NEVER_NS)
 
     def call(self, function: Callable[[], object]) -> bool:
         """A method of the handler without a message. False: it raised."""
-        self._source, self._at_ns = None, time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._source, self._at_ns = None, self._clock.unix_ns()
         succeeded = self._guarded(function, None)
         self._flush()
         return succeeded
@@ -161,23 +199,25 @@ class Dispatch:
                 self._exit.wait_for_room()
 
     def commit(self, token: str) -> None:
+        if not isinstance(token, str):
+            raise TypeError(f"checkpoint got {type(token).__name__}, expected str")
         size = len(token.encode())
         if size > CHECKPOINT_MAX_BYTES:
             raise ValueError(f"a checkpoint has {size} bytes, at most {CHECKPOINT_MAX_BYTES} are possible")
         self._token = token
 
-    def every(self, seconds: float, function: Callable[[], object]) -> None:
+    def every(self, seconds: float, function: Callable[[], object]) -> Timer:
         if seconds <= 0:
             raise ValueError(f"every got {seconds} seconds, expected more than 0")
         interval_ns = int(seconds * 1e9)
-        self._timers.append(_Timer(boottime_ns() + interval_ns, interval_ns, function))
+        return _Timer(self._timers, self._clock.boottime_ns() + interval_ns, interval_ns, function)
 
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _fire_timers(self, now_ns: int) -> None:
-        for number, timer in enumerate(list(self._timers)):
-            if timer.due_ns <= now_ns:
-                self._timers[number] = replace(timer, due_ns=now_ns + timer.interval_ns)
+        for timer in [timer for timer in self._timers if timer.due_ns <= now_ns]:
+            if timer in self._timers and not self.exhausted:  # else the one before has cancelled it
+                timer.due_ns = now_ns + timer.interval_ns
                 self.call(timer.function)
 
     def _hand_over(self, connection: Connection, item: _Opened | _Received | _Closed, until_ns: int) -> bool:
@@ -187,7 +227,7 @@ class Dispatch:
         if isinstance(item, _Received):
             self._at_ns = item.at_ns
             return self._hand_over_messages(connection, item, until_ns)
-        self._at_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._at_ns = self._clock.unix_ns()
         if isinstance(item, _Opened):
             self._guarded(lambda: handler.opened(connection), connection.number)
         else:
@@ -195,40 +235,62 @@ class Dispatch:
         return True
 
     def _hand_over_messages(self, connection: Connection, item: _Received, until_ns: int) -> bool:
-        message, messages = self._handler.message, item.messages
-        begin = position = self._position
-        while position < len(messages):
-            try:
-                message(connection, messages[position])
-                self._errors = 0
-            except Exception as error:
-                self._failed(error, connection.number, self._number + position - begin + 1)
-            position += 1
-            if boottime_ns() >= until_ns or self.exhausted or self._exit.full:
-                break
-        done = position == len(messages)
+        begin = self._position
+        position = self._hand_over_some(connection, item.messages, begin, until_ns)
+        done = position == len(item.messages)
         self._position = 0 if done else position
         self._number += position - begin
         self._exit.handled(position - begin, item.size if done else 0)
         return done
 
+    def _one_by_one(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
+        """As many as fit into the slice; how far it got."""
+        message, boottime_ns = self._handler.message, self._clock.boottime_ns
+        position = begin
+        while position < len(messages):
+            try:
+                message(connection, messages[position])
+                self._in_a_row = 0
+            except Exception as error:
+                number = self._number + position - begin + 1
+                self._failed(error, connection.number, number, number)
+            position += 1
+            if boottime_ns() >= until_ns or self.exhausted or self._exit.full:
+                break
+        return position
+
+    def _together(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
+        """The same for a handler that takes several at a time."""
+        position = begin
+        while position < len(messages):
+            batch = messages[
+                position : position + BATCH_MAX
+            ]  # a list of the handler's own, which it may keep or change
+            first = self._number + position - begin + 1
+            position += len(batch)
+            try:
+                self._handler.messages(connection, batch)
+                self._in_a_row = 0
+            except Exception as error:
+                self._failed(error, connection.number, first, self._number + position - begin)
+            if self._clock.boottime_ns() >= until_ns or self.exhausted or self._exit.full:
+                break
+        return position
+
     def _guarded(self, function: Callable[[], object], connection: int | None) -> bool:
         try:
             function()
         except Exception as error:
-            self._failed(error, connection)
+            self._failed(error, connection, 0, 0)
             return False
-        self._errors = 0
+        self._in_a_row = 0
         return True
 
-    def _failed(self, error: Exception, connection: int | None, number: int | None = None) -> None:
-        self._errors += 1
-        self.exhausted = self.exhausted or self._errors >= HANDLER_ERRORS_MAX
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        reason = f"{type(error).__name__}: {error}"
-        fields = {"connection": connection, "message_number": number, "where": where, "in_a_row": self._errors}
-        self._log("handler.failed", "ERROR", reason=reason, **fields)
+    def _failed(self, error: Exception, connection: int | None, first: int, last: int) -> None:
+        self._in_a_row += 1
+        self.exhausted = self.exhausted or self._in_a_row >= self._errors_max
+        self.failure = Failure(error, connection, first, last, self._in_a_row)
+        self._witness.failed(self.failure, self._clock.boottime_ns())
 
     def _flush(self) -> None:
         emitted, self._emitted = self._emitted, []

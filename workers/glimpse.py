@@ -29,7 +29,7 @@ from typing import NoReturn
 from workers import environment, outgoing, tls
 from workers.dial import Attempt, Opened, dial
 from workers.frames import Message
-from workers.handler import BadHandler, Handler, Shard, load
+from workers.handler import BadHandler, Handler, Shard, Timer, load
 from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
 from workers.session import Refusal
@@ -46,6 +46,14 @@ Say = Callable[[str, str], None]  # a step that was reached, and what is to be s
 
 
 @dataclass(frozen=True, slots=True)
+class _Unwound:
+    """A timer that never fires: a glimpse is over before."""
+
+    def cancel(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
 class _Outlet:
     """What a handler calls on itself leads nowhere, but for its address."""
 
@@ -57,8 +65,8 @@ class _Outlet:
     def commit(self, token: str) -> None:
         pass
 
-    def every(self, seconds: float, function: Callable[[], object]) -> None:
-        pass
+    def every(self, seconds: float, function: Callable[[], object]) -> Timer:
+        return _Unwound()
 
     def address(self, connection: int) -> tuple[str, dict[str, str]]:
         return self.address_of(connection)
@@ -106,7 +114,7 @@ class Glimpse:
         task, scope = self._task, self._task.scope
         if not self._spec.handler:
             return None
-        handler = load(self._spec.handler, scope.base, scope.python_path)()
+        handler: Handler = load(self._spec.handler, scope.base, scope.python_path)()
         handler._outlet = _Outlet(lambda number: self._targets.address(number, task.checkpoint or ""))
         count = len(self._spec.url) or 1
         handler.start(Shard(task.shard, self._spec.stream, task.index, task.epoch, task.checkpoint, count))

@@ -7,9 +7,9 @@
             self.emit(message)
 
 What holds: methods are called one at a time and in the order of what happened on a connection; an exception in one
-is logged with the message's identity and its whole text (which should carry no secret), counted, and the next message
-goes on; ten in a row end the child, which starts again from the last checkpoint. What is emitted goes to the sink in
-order; `checkpoint` commits a token only after the sink has made safe what was emitted before it.
+is logged with the message's number and its own whole text (which should carry no secret), counted, and the next message
+goes on; `handler_errors` in a row end the child, which starts again from the last checkpoint. What is emitted goes to
+the sink in order; `checkpoint` commits a token only after the sink has made safe what was emitted before it.
 
 A method that does not return holds up its whole shard and is killed after the hang timeout.
 """
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from workers.frames import Message
 
@@ -54,6 +54,13 @@ class Connection(Protocol):
         """Begin the close handshake; the connection is opened anew after the usual wait."""
 
 
+class Timer(Protocol):
+    """What `every` has begun."""
+
+    def cancel(self) -> None:
+        """It is not called any more; once is enough, twice does no harm."""
+
+
 class Outlet(Protocol):
     """What stands behind the methods that a handler calls on itself."""
 
@@ -61,13 +68,13 @@ class Outlet(Protocol):
 
     def commit(self, token: str) -> None: ...
 
-    def every(self, seconds: float, function: Callable[[], object]) -> None: ...
+    def every(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
     def address(self, connection: int) -> tuple[str, dict[str, str]]: ...
 
 
 class Handler:
-    """Override what you need: start, target, opened, message, closed, stop.
+    """Override what you need: start, target, opened, message (or messages), closed, stop.
 
     Call, from these or from a timer: self.emit, self.checkpoint, self.every.
 
@@ -94,6 +101,12 @@ class Handler:
         """One whole message; by default it is emitted as it is."""
         self.emit(message)
 
+    def messages(self, connection: Connection, batch: list[Message]) -> None:
+        """What arrived together, up to a thousand messages: override it instead of `message` where many at a time are
+        cheaper. An exception is about the whole batch, and the next batch goes on."""
+        for message in batch:
+            self.message(connection, message)
+
     def closed(self, connection: Connection, code: int, reason: str) -> None:
         """A connection that was open is gone; 1006: without a close frame."""
 
@@ -110,44 +123,50 @@ class Handler:
         """Commit a resume token, at most 2 KiB, once all that was emitted before is safe."""
         self._outlet.commit(token)
 
-    def every(self, seconds: float, function: Callable[[], object]) -> None:
-        """Call `function` again and again, in the thread of all other methods; from `start` on."""
-        self._outlet.every(seconds, function)
+    def every(self, seconds: float, function: Callable[[], object]) -> Timer:
+        """Call `function` again and again, in the thread of all other methods, until it is cancelled; from `start`
+        on."""
+        return self._outlet.every(seconds, function)
 
 
 class BadHandler(ValueError):
     """A handler reference that leads to no handler; one sentence."""
 
 
-def load(reference: str, base: str, python_path: tuple[str, ...] = ()) -> type[Handler]:
-    """The class that "file.py:Class" (relative to `base`) or "package.module:Class" names; imported only once.
+def load(
+    reference: str, base: str, python_path: tuple[str, ...] = (), kinds: tuple[type[Any], ...] = (Handler,)
+) -> type[Any]:
+    """The class that "file.py:Class" (relative to `base`) or "package.module:Class" names; imported only once. It is
+    derived from one of `kinds`: a user's sink is found in the same way.
 
     Folders of `python_path` go to the end of the search path, so that they cannot hide what we import ourselves.
     Raises `BadHandler`, or whatever the module raises.
     """
     place, colon, name = reference.rpartition(":")
+    what = " or ".join(kind.__name__.lower() for kind in kinds) + f" {reference!r}"
     if not colon or not place or not name.isidentifier():
-        raise BadHandler(f"handler {reference!r} is none, expected file.py:Class or package.module:Class")
+        raise BadHandler(f"{what} is none, expected file.py:Class or package.module:Class")
     for folder in python_path:
         if folder not in sys.path:
             sys.path.append(folder)
-    module = _from_file(Path(base) / place, reference) if place.endswith(".py") else _from_name(place, reference)
+    module = _from_file(Path(base) / place, what) if place.endswith(".py") else _from_name(place, what)
     found = getattr(module, name, None)
-    if not isinstance(found, type) or not issubclass(found, Handler):
-        raise BadHandler(f"handler {reference!r}: {name} is no class derived from tenured.Handler in {module.__file__}")
+    if not isinstance(found, type) or not issubclass(found, kinds):
+        parents = " or ".join(f"tenured.{kind.__name__}" for kind in kinds)
+        raise BadHandler(f"{what}: {name} is no class derived from {parents} in {module.__file__}")
     return found
 
 
-def _from_file(path: Path, reference: str) -> ModuleType:
+def _from_file(path: Path, what: str) -> ModuleType:
     path = path.resolve()
     name = f"tenured_handler_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     if not path.is_file():
-        raise BadHandler(f"handler {reference!r}: there is no file {path}")
+        raise BadHandler(f"{what}: there is no file {path}")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadHandler(f"handler {reference!r}: {path} cannot be imported as Python")
+        raise BadHandler(f"{what}: {path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # before it runs, as pickle and dataclasses expect
     try:
@@ -158,10 +177,10 @@ def _from_file(path: Path, reference: str) -> ModuleType:
     return module
 
 
-def _from_name(name: str, reference: str) -> ModuleType:
+def _from_name(name: str, what: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise  # the module is there, and misses another one
-        raise BadHandler(f"handler {reference!r}: no module {name} on the search path; see python_path") from None
+        raise BadHandler(f"{what}: no module {name} on the search path; see python_path") from None

@@ -27,11 +27,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers import rehearsal
+from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.connection import NEVER_NS, Connection, State
 from workers.dial import Attempt, Opened, dial
-from workers.dispatch import Dispatch
+from workers.dispatch import Clock, Dispatch
 from workers.envelope import Envelope
+from workers.failures import Failures
 from workers.frames import Message, Parser
 from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
@@ -44,6 +46,7 @@ from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink, Sink
 from workers.spec import Scope, Task
 from workers.target import Target, Targets, Templates
+from workers.troubles import Troubles
 
 STOPPED, FAILED, BAD_CONFIGURATION = 0, 1, 78
 TURN_MAX_NS = 500_000_000
@@ -85,14 +88,21 @@ def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
     try:
         sink = sink_of(spec.sink, stream.scope.base, Envelope(task.shard, task.epoch), means.stdout_fd)
         sink.open()
-        kind = means.handler(stream.scope)
-        shard = _Shard(stream, task, slot, sink, kind() if kind else None)
+        shard = _Shard(stream, task, slot, sink, _made(means, stream.scope))
     except (BadHandler, BadSink, ValueError) as error:
         return _unfit(means, str(error), task, slot, wakeup_fd)
-    except Exception as error:  # of the handler's module or constructor
-        reason = f"handler {spec.handler} cannot be made: {type(error).__name__}: {error}"
-        return _unfit(means, reason, task, slot, wakeup_fd)
     return shard.run(wakeup_fd)
+
+
+def _made(means: Means, scope: Scope) -> Handler | None:
+    """None: the stream has no handler. Raises `BadHandler`, whatever its module or constructor raises."""
+    try:
+        kind = means.handler(scope)
+        return kind() if kind else None
+    except BadHandler:
+        raise
+    except Exception as error:
+        raise BadHandler(f"handler {scope.spec.handler} cannot be made: {in_words(error)}") from None
 
 
 class _Shard:
@@ -111,6 +121,7 @@ class _Shard:
         self._outflow = Outflow(slot, sink, self._bell)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Connection] = set()
+        self._troubles = Troubles(slot)
         self._paused: set[Connection] = set()
         self._floors: dict[str, int] = {}
         self._due_ns = 0
@@ -119,11 +130,12 @@ class _Shard:
         self._handler = handler
         self._dispatch: Dispatch | None = None
         if handler is not None:
-            address = self._targets.address
-            self._dispatch = Dispatch(
-                handler, self._outflow, self.log, lambda number: address(number, self._checkpoint)
-            )
-            handler._outlet = self._dispatch
+            self._dispatch = handler._outlet = self._dispatched(handler)
+
+    def _dispatched(self, handler: Handler) -> Dispatch:
+        failures = Failures(self.log, self._words, self._troubles, file_of(type(handler)))
+        errors_max = self._task.scope.spec.handler_errors
+        return Dispatch(handler, self._outflow, failures, self._address, errors_max, Clock())
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -151,7 +163,7 @@ class _Shard:
             told = ShardOfHandler(task.shard, task.scope.spec.stream, task.index, task.epoch, task.checkpoint, count)
             handler = self._handler
             if not self._dispatch.call(lambda: handler.start(told)):
-                self.log("child.failed", "ERROR", reason="the handler's start raised an error")
+                self.log("child.failed", "ERROR", reason=f"the handler's start raised {self._raised}")
                 return False
         words[STARTED] = words[HEARTBEAT] = boottime_ns()
         return True
@@ -163,7 +175,8 @@ class _Shard:
         if self._dispatch is not None:
             handler_due_ns = self._dispatch.turn(now_ns)
             if self._dispatch.exhausted and not self.stopping:
-                self._fail("too many errors of the handler in a row")
+                most = self._task.scope.spec.handler_errors
+                self._fail(f"the handler raised {most} errors in a row, the last one {self._raised}")
             now_ns = boottime_ns()
         if now_ns >= self._due_ns:
             self._tick(now_ns)
@@ -211,6 +224,12 @@ class _Shard:
 
     # --- the end --------------------------------------------------------------------------------------------
 
+    @property
+    def _raised(self) -> str:
+        """The handler's last error."""
+        failure = self._dispatch.failure if self._dispatch else None
+        return in_words(failure.error, file_of(type(self._handler))) if failure else "an error"
+
     def _fail(self, reason: str) -> None:
         self.log("child.failed", "ERROR", reason=reason)
         self._status = FAILED
@@ -254,11 +273,14 @@ class _Shard:
     def _checkpoint(self) -> str:
         return self._slot.read_checkpoint() or self._task.checkpoint or ""
 
+    def _address(self, number: int) -> tuple[str, dict[str, str]]:
+        return self._targets.address(number, self._checkpoint)
+
     def target(self, connection: Connection) -> Target:
         number, checkpoint = connection.number, self._checkpoint
         headers: Mapping[str, str]
         if self._handler is None:
-            url, headers = self._targets.address(number, checkpoint)
+            url, headers = self._address(number)
         else:
             url, headers = self._handler.target(connection)
         return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))

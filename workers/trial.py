@@ -15,11 +15,11 @@ import select
 import signal
 import stat
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from workers.blame import in_words
 from workers.kernel import die_with_parent
 
 _DEATH_MAX_S = 1.0
@@ -61,15 +61,6 @@ def tried(actions: Mapping[str, Callable[[], object]], budget_s: float) -> dict[
         os.close(pidfd)
         os.close(trial.said_fd)
     return faults | dict.fromkeys(late, f"took more than {budget_s:g} s")
-
-
-def in_words(error: BaseException) -> str:
-    """What was raised and where, as one short line."""
-    ours = ("<", os.path.dirname(__file__))  # the import itself: a module that cannot be parsed has no frame
-    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    where = f" at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if text else ''}{text}"[: _SAID_MAX_BYTES - len(where)] + where
 
 
 def _begun(name: str, action: Callable[[], object]) -> tuple[int, _Trial]:
