@@ -1,0 +1,77 @@
+"""Takes parcels to a far end, one request at a time, for as long as it takes.
+
+What holds:
+
+- a parcel is left only when all of its events are safe; no later one overtakes it;
+- each request is preceded by a look at the fence, and every failure is reported before the wait;
+- a parcel that is refused for what is in it is halved, so that all events before the one at fault are delivered and
+  that one is named. It then stays first in line: nothing is dropped here.
+
+The thread sleeps between two requests; a stop does not wait for it longer than the parent allows.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from workers.sinks.interface import Report
+from workers.sinks.outcome import Again, Outcome, Partly, Refused, Safe, Unfit, pause_s
+from workers.sinks.parcel import Parcel
+
+Attempt = Callable[[Parcel], Outcome]
+
+
+def random_chance() -> float:
+    """From 0 to below 1. Not `random`, whose hook at each fork would cost every child a page or two."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32
+
+
+class Carrier:
+    """`attempt` makes one request; it has a time limit of its own and raises nothing. `where` names the far end."""
+
+    __slots__ = ("_attempt", "_chance", "_report", "_sleep", "_where")
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        report: Report,
+        where: str,
+        chance: Callable[[], float] = random_chance,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._attempt, self._report, self._where = attempt, report, where
+        self._chance, self._sleep = chance, sleep
+
+    def carry(self, parcel: Parcel) -> None:
+        """Returns when every event of it is safe."""
+        waiting = [parcel]  # the first to go is the last here
+        failures = 0
+        while waiting:
+            parcel = waiting.pop()
+            self._report.fenced()
+            outcome = self._attempt(parcel)
+            match outcome:
+                case Safe():
+                    self._report.fine()
+                    failures = 0
+                    continue
+                case Unfit() if len(parcel) > 1:
+                    self._report.retrying(f"{outcome.reason} from {self._where}, to {len(parcel)} events together")
+                    waiting.extend(reversed(parcel.halves()))
+                    continue
+                case Partly(places):
+                    failures = 1 if len(places) < len(parcel) else failures + 1
+                    waiting.append(parcel.only(places))
+                case _:
+                    failures += 1
+                    waiting.append(parcel)
+            self._report.retrying(self._told(outcome, parcel))
+            self._sleep(pause_s(outcome, failures, self._chance()))
+
+    def _told(self, outcome: Again | Partly | Refused | Unfit, parcel: Parcel) -> str:
+        told = f"{outcome.reason} from {self._where}"
+        if isinstance(outcome, Unfit):
+            return f"{told}, to event {parcel.span} alone ({parcel.size_bytes} bytes)"
+        return told
