@@ -10,7 +10,8 @@ What holds:
   with the numbers of the messages that the call was about; `errors_max` in a row, without a success between them,
   exhaust the handler;
 - what is emitted is a batch for the sink at the end of each slice; a token is committed behind what was emitted
-  before it.
+  before it. One that the file points to is taken of messages that the handler returned from, never of those that it
+  failed at.
 
 The clocks are passed in, so that a handler can be run without a child (see `testing`).
 """
@@ -111,7 +112,9 @@ class Dispatch:
         address: Callable[[int], tuple[str, dict[str, str]]],
         errors_max: int,
         clock: Clock,
+        token_of: Callable[[list[Message]], str | None] | None = None,
     ) -> None:
+        """`token_of`: the newest resume token in messages, where the file says that they hold one."""
         self._handler = handler
         self._hand_over_some = self._together if type(handler).messages is not Handler.messages else self._one_by_one
         self._exit = exit_
@@ -119,6 +122,7 @@ class Dispatch:
         self.address = address
         self._errors_max = errors_max
         self._clock = clock
+        self._token_of = token_of
         self._inboxes: dict[Connection, deque[_Opened | _Received | _Closed]] = {}
         self._position = 0  # in the first batch of the inbox whose turn it is
         self._timers: dict[_Timer, None] = {}
@@ -129,6 +133,7 @@ class Dispatch:
         self._at_ns = 0
         self._number = 0  # of the message that was handed over last
         self._in_a_row = 0
+        self._failed_at: set[int] = set()  # numbers of messages, as far as a token may be taken of them
         self.failure: Failure | None = None  # the last one
         self.exhausted = False  # for good, whatever succeeds afterwards
 
@@ -209,7 +214,7 @@ class Dispatch:
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
         if seconds <= 0:
             raise ValueError(f"every got {seconds} seconds, expected more than 0")
-        interval_ns = int(seconds * 1e9)
+        interval_ns = max(int(seconds * 1e9), 1)
         return _Timer(self._timers, self._clock.boottime_ns() + interval_ns, interval_ns, function)
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -237,11 +242,23 @@ class Dispatch:
     def _hand_over_messages(self, connection: Connection, item: _Received, until_ns: int) -> bool:
         begin = self._position
         position = self._hand_over_some(connection, item.messages, begin, until_ns)
+        if self._token_of is not None:
+            self._take_token(self._token_of, item.messages[begin:position])
         done = position == len(item.messages)
         self._position = 0 if done else position
         self._number += position - begin
         self._exit.handled(position - begin, item.size if done else 0)
         return done
+
+    def _take_token(self, token_of: Callable[[list[Message]], str | None], messages: list[Message]) -> None:
+        """Of the messages that the handler returned from; they are the next ones to be numbered."""
+        if self._failed_at:
+            numbered = enumerate(messages, self._number + 1)
+            messages = [message for number, message in numbered if number not in self._failed_at]
+            self._failed_at.clear()
+        token = token_of(messages)
+        if token is not None:
+            self._token = token
 
     def _one_by_one(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
         """As many as fit into the slice; how far it got."""
@@ -289,6 +306,8 @@ class Dispatch:
     def _failed(self, error: Exception, connection: int | None, first: int, last: int) -> None:
         self._in_a_row += 1
         self.exhausted = self.exhausted or self._in_a_row >= self._errors_max
+        if self._token_of is not None and first:
+            self._failed_at.update(range(first, last + 1))
         self.failure = Failure(error, connection, first, last, self._in_a_row)
         self._witness.failed(self.failure, self._clock.boottime_ns())
 

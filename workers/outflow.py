@@ -14,6 +14,7 @@ from workers.delivery import Delivery, Direct, Lane
 from workers.envelope import Batch
 from workers.frames import Message
 from workers.kernel import boottime_ns
+from workers.marks import Ids, Marks
 from workers.sinks.interface import Sink
 
 _WAIT_MAX_MS = 500
@@ -46,12 +47,14 @@ class Outflow:
     """What a handler's events, or the messages themselves, go through. The delivery begins with its first work: until
     then a child has a thread less."""
 
-    def __init__(self, slot: Slot, sink: Sink, bell: Bell) -> None:
+    def __init__(self, slot: Slot, sink: Sink, bell: Bell, marks: Marks) -> None:
         self._slot, self._words = slot, slot.words
         self._sink = sink
         self._bell = bell
+        self._marks = marks
         self._delivery: Delivery | None = None
         self._seq = self._messages = self._bytes = 0
+        self.token = ""  # the newest one that stands behind the events handed over so far, safe already or not
 
     @property
     def full(self) -> bool:
@@ -68,9 +71,12 @@ class Outflow:
             self._delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._bell.ring)
         return self._delivery
 
-    def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None:
-        """`at_ns`: unix time of arrival."""
-        self._begun().put(Batch(connection, self._seq + 1, at_ns, messages, size))
+    def deliver(
+        self, connection: int | None, messages: list[Message], size: int, at_ns: int, ids: Ids | None = None
+    ) -> None:
+        """`at_ns`: unix time of arrival; `ids`: what was found already."""
+        found = self._marks.ids(messages) if ids is None else ids
+        self._begun().put(Batch(connection, self._seq + 1, at_ns, messages, size, found))
         self._seq += len(messages)
 
     def handled(self, messages: int, size: int) -> None:
@@ -81,6 +87,8 @@ class Outflow:
         self._words[BYTES] = self._bytes
 
     def commit(self, token: str) -> None:
+        """A token that fits the board."""
+        self.token = token
         self._begun().commit(token)
 
     def wait_for_room(self) -> None:

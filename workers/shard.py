@@ -21,7 +21,6 @@ import os
 import select
 import signal
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,16 +28,20 @@ from dataclasses import dataclass
 from workers import rehearsal
 from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
+from workers.checkpoint import Checkpoint
 from workers.connection import NEVER_NS, Connection, State
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Clock, Dispatch
 from workers.envelope import Envelope
 from workers.failures import Failures
 from workers.frames import Message, Parser
+from workers.gaps import Gaps
 from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
+from workers.intake import Intake
 from workers.kernel import boottime_ns
 from workers.log import Log
+from workers.marks import Marks
 from workers.means import Means
 from workers.outflow import Bell, Outflow
 from workers.session import Policy, policy_of
@@ -58,7 +61,7 @@ def prepare(means: Means, scope: Scope) -> Callable[[Task, Slot, int], int]:
     """Make everything that is alike for all shards of a stream. The result serves one, in a process of its own, until
     it is stopped, and returns the exit code; its last argument is the file that a SIGTERM arrives on."""
     try:
-        stream = _Stream(means, scope, Templates(scope.spec), policy_of(scope.spec))
+        stream = _Stream(means, scope, Templates(scope.spec), policy_of(scope.spec), Marks(scope.spec))
         Parser(scope.spec.max_message)
     except ValueError as error:
         return functools.partial(_unfit, means, str(error))
@@ -76,6 +79,7 @@ class _Stream:
     scope: Scope
     templates: Templates
     policy: Policy
+    marks: Marks
 
 
 def _unfit(means: Means, reason: str, task: Task, _slot: Slot, _wakeup_fd: int) -> int:
@@ -118,7 +122,8 @@ class _Shard:
         self._epoll = select.epoll()
         self._ready: dict[int, Callable[[int], object]] = {}  # by file: what to do when epoll reports events of it
         self._bell = Bell()
-        self._outflow = Outflow(slot, sink, self._bell)
+        self._outflow = Outflow(slot, sink, self._bell, stream.marks)
+        self._checkpoint = Checkpoint(task, slot, self._outflow, self.log)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Connection] = set()
         self._troubles = Troubles(slot)
@@ -130,12 +135,17 @@ class _Shard:
         self._handler = handler
         self._dispatch: Dispatch | None = None
         if handler is not None:
-            self._dispatch = handler._outlet = self._dispatched(handler)
+            self._dispatch = handler._outlet = self._dispatched(handler, stream.marks)
+        gaps = Gaps(slot, self.log, task.scope.spec.on_gap == "reconnect")
+        resumes = stream.templates.resuming
+        self._intake = Intake(stream.marks, gaps, resumes, self._checkpoint, self._outflow, self._dispatch)
 
-    def _dispatched(self, handler: Handler) -> Dispatch:
+    def _dispatched(self, handler: Handler, marks: Marks) -> Dispatch:
         failures = Failures(self.log, self._words, self._troubles, file_of(type(handler)))
         errors_max = self._task.scope.spec.handler_errors
-        return Dispatch(handler, self._outflow, failures, self._address, errors_max, Clock())
+        checkpoint = self._checkpoint
+        token_of = (lambda seen: checkpoint.fitting(marks.token(seen))) if marks.checkpoint else None
+        return Dispatch(handler, self._outflow, failures, self._address, errors_max, Clock(), token_of)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -269,21 +279,18 @@ class _Shard:
 
     # --- for connections ------------------------------------------------------------------------------------
 
-    @property
-    def _checkpoint(self) -> str:
-        return self._slot.read_checkpoint() or self._task.checkpoint or ""
-
     def _address(self, number: int) -> tuple[str, dict[str, str]]:
-        return self._targets.address(number, self._checkpoint)
+        return self._targets.address(number, self._checkpoint.for_attempt(number))
 
     def target(self, connection: Connection) -> Target:
-        number, checkpoint = connection.number, self._checkpoint
+        number = connection.number
+        checkpoint = self._checkpoint.for_attempt(number)
         headers: Mapping[str, str]
         if self._handler is None:
-            url, headers = self._address(number)
+            url, headers = self._targets.address(number, checkpoint)
         else:
             url, headers = self._handler.target(connection)
-        return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))
+        return self._targets.target(url, headers, number, checkpoint)
 
     def connect(self, target: Target) -> Opened:
         return dial(target, lambda: self._means.context(self._task.scope), self.policy.connect_timeout_ns)
@@ -342,10 +349,5 @@ class _Shard:
             self._dispatch.closed(connection, code, reason)
 
     def received(self, connection: Connection, messages: list[Message], size: int, now_ns: int) -> None:
-        at_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._words[LAST_EVENT] = now_ns
-        if self._dispatch is not None:
-            self._dispatch.received(connection, messages, size, at_ns)
-            return
-        self._outflow.deliver(connection.number, messages, size, at_ns)
-        self._outflow.handled(len(messages), size)
+        self._intake.received(connection, connection, messages, size, now_ns)

@@ -1,0 +1,71 @@
+"""The checkpoint of a shard as its connections use it: which token an attempt carries, which one is committed.
+
+What holds:
+
+- an attempt carries the newest token whose events were handed over in this process, else the one that the child was
+  given: a plain reconnect repeats nothing. The next child gets the newest one whose events are safe (see `delivery`);
+- a token that the row cannot hold is not committed, and told once for each reason: the shard streams on;
+- one that the far end refuses too often is dropped, as `doubt` says, told and counted.
+
+`for_attempt` is called in the thread of an attempt, all else on the loop.
+"""
+
+from __future__ import annotations
+
+from workers import doubt
+from workers.board import CHECKPOINT_MAX_BYTES, TOKENS_DROPPED, Slot
+from workers.doubt import Doubt
+from workers.log import Log
+from workers.outflow import Outflow
+from workers.spec import Task
+
+
+class Checkpoint:
+    __slots__ = ("_doubts", "_given", "_log", "_outflow", "_retries", "_told", "_words")
+
+    def __init__(self, task: Task, slot: Slot, outflow: Outflow, log: Log) -> None:
+        self._given = task.checkpoint or ""
+        self._retries = task.scope.spec.checkpoint_retries
+        self._words = slot.words
+        self._outflow = outflow
+        self._log = log
+        self._doubts: dict[int, Doubt] = {}
+        self._told: set[str] = set()
+
+    def for_attempt(self, connection: int) -> str:
+        """Empty: from wherever the far end begins."""
+        return doubt.token(self._doubts.get(connection, Doubt()), self._outflow.token or self._given)
+
+    def fitting(self, token: str | None) -> str | None:
+        """The token, if a row can hold it."""
+        if token is None:
+            return None
+        try:
+            size = len(token.encode())
+        except UnicodeEncodeError:
+            self._unfit("surrogate", "has half a surrogate pair, which no UTF-8 can say")
+            return None
+        if size > CHECKPOINT_MAX_BYTES:
+            self._unfit("size", f"has {size} bytes, at most {CHECKPOINT_MAX_BYTES} are possible")
+            return None
+        return token
+
+    def _unfit(self, kind: str, why: str) -> None:
+        if kind not in self._told:
+            self._told.add(kind)
+            reason = f"a token that `checkpoint` points to {why}: it and others like it are not committed"
+            self._log("checkpoint.dropped", "ERROR", reason=reason)
+
+    def refused(self, connection: int, used: str, reason: str) -> None:
+        """The far end refused, by its own word, an attempt that carried that token."""
+        before = self._doubts.get(connection, Doubt())
+        after = self._doubts[connection] = doubt.refused(before, used, self._retries)
+        if after.dropped and after.dropped != before.dropped:
+            self._words[TOKENS_DROPPED] += 1
+            reason = f"the far end refused it {self._retries} times in a row, the last time so: {reason}"
+            self._log("checkpoint.dropped", "ERROR", connection=connection, reason=reason)
+
+    def passed(self, connection: int) -> None:
+        """A message came, or an attempt failed in a way that says nothing about its token."""
+        if connection in self._doubts:
+            self._doubts[connection] = doubt.passed(self._doubts[connection])
