@@ -37,6 +37,8 @@ from supervisor.stores.interface import Store
 from supervisor.tasks import task_for
 from workers.board import Board
 from workers.kernel import boottime_ns
+from workers.sinks.choice import is_class
+from workers.tls import profile_of
 
 STATUS_EVERY_S = 1.0
 
@@ -161,8 +163,9 @@ class Daemon:
     def _prepare(self) -> None:
         streams = self.settings.streams
         self._children.prepare(
-            [stream.spec.handler for stream in streams if stream.spec.handler],
-            [stream.spec.tls_ca for stream in streams],
+            [stream.spec.handler for stream in streams if stream.spec.handler]
+            + [stream.spec.sink for stream in streams if is_class(stream.spec.sink)],
+            [profile_of(stream.spec) for stream in streams],
             self.settings.python_path,
             str(self.settings.base),
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from supervisor.configuration.settings import Settings, Stream
 from supervisor.core.model import Start
+from workers import proxy
 from workers.spec import Scope, Task
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -17,6 +18,8 @@ def task_for(
     """The task of the child that `start` asks for. Of our environment it gets the basic variables and those that its
     stream names: a child cannot show what it was never given."""
     names = {*BASIC_VARIABLES, *(name for name in environ if name.startswith("LC_")), *stream.environment}
+    if stream.spec.proxy == "env":
+        names.update(proxy.VARIABLES)
     index = stream.indices[stream.shards.index(start.shard)]
     scope = Scope(
         spec=stream.spec,

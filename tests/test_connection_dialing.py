@@ -371,7 +371,7 @@ def test_what_tls_has_decrypted_already_is_read_without_waiting_for_more(server_
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_permanent_refusal(server_tls: ssl.SSLContext) -> None:
-    with Feed(good, server_tls) as feed, Child(task(feed.url), contexts={"": tls.context("")}) as child:
+    with Feed(good, server_tls) as feed, Child(task(feed.url), contexts={tls.Profile(): tls.context(tls.Profile())}) as child:
         closed = until(lambda: child.log("connection.closed"), 5)[0]
         assert closed["permanent"] is True
         assert "certificate" in closed["reason"]
@@ -386,7 +386,7 @@ def test_a_certificate_of_another_host_is_a_permanent_refusal(server_tls: ssl.SS
 
 def test_a_missing_authority_file_is_told_in_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"tls_ca /nowhere/ca\.pem cannot be used: No such file"):
-        tls.context("/nowhere/ca.pem")
+        tls.context(tls.Profile("/nowhere/ca.pem"))
 
 
 @pytest.mark.parametrize(

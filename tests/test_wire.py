@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from workers.tls import Profile
 from workers.wire import (
     TEXT_MAX_CHARS,
     Began,
@@ -73,7 +74,7 @@ def test_a_file_of_any_size_travels_beside_a_message_and_is_not_inherited(pair: 
 
 
 def test_a_preparation_comes_out_as_it_went_in() -> None:
-    wanted = Preparation(("/a.py:A", "b:B"), ("", "/ca.pem"), ("/x",), "/etc")
+    wanted = Preparation(("/a.py:A", "b:B"), (Profile(), Profile("/ca.pem", stamp="1.2.3")), ("/x",), "/etc")
     assert Preparation.from_json(wanted.to_json()) == wanted
 
 

@@ -1,44 +1,56 @@
-"""One attempt to connect: resolution, TCP, TLS and the WebSocket upgrade, in a thread of its own.
+"""One attempt to connect: resolution, TCP, a proxy, TLS and the WebSocket upgrade, in a thread of its own.
 
 What holds:
 
 - the loop never waits for an attempt. It abandons one soon after the connect timeout; what an abandoned attempt still
   achieves is closed by its thread. Every step but resolution (and a handler's `target`) has that deadline itself, so
   only those two can keep a thread, and a connection with `STUCK_MAX` such threads starts no further one;
-- the answer's head is bounded in size and time; what came after it is kept for the parser;
-- no redirect is followed, no cookie kept, no proxy taken from the environment;
+- the head of each answer is bounded in size and time; what came after the server's is kept for the parser;
+- no redirect is followed, no cookie kept; whether the environment is asked for a proxy says the configuration;
+- TLS is spoken with the host of the url, also through a proxy, and it is that host's certificate that is verified;
 - a refusal names status or cause, never a header or a query.
 """
 
 from __future__ import annotations
 
 import _thread
+import contextlib
+import os
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from workers import outgoing
 from workers.kernel import boottime_ns
 from workers.session import Refusal
 from workers.target import Target
 from workers.template import TemplateError
 from workers.upgrade import Refused, Request
 
+if TYPE_CHECKING:  # both are imported only where they are needed: not every child shall pay for them
+    from workers.deflate import Inflater
+    from workers.proxy import Proxy
+
 HEAD_MAX_BYTES = 65_536
 STUCK_MAX = 2
 
+_PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 _HEAD_END = b"\r\n\r\n"
 _S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A WebSocket, ready for frames; `rest` are frame bytes that came with the answer's head."""
+    """A WebSocket, ready for frames; `rest` are frame bytes that came with the answer's head. `inflater` None: the
+    server compresses nothing."""
 
     sock: socket.socket
     rest: bytes
     target: Target
+    inflater: Inflater | None = None
 
 
 class Attempt:
@@ -89,28 +101,33 @@ def dial(
     target: Target,
     context: Callable[[], ssl.SSLContext],
     timeout_ns: int,
-    reached: Callable[[socket.socket], object] | None = None,
+    reached: Callable[[str, socket.socket], object] | None = None,
 ) -> Opened:
-    """Connect within the timeout. `reached` is called after TCP, after TLS if there is any, and after the upgrade.
-    Raises `Refused`."""
+    """Connect within the timeout. `reached` is called after each step: "connected" (TCP), "tunnelled" if there is a
+    proxy, "secured" (TLS) if there is any, "upgraded". Raises `Refused`."""
     deadline_ns = boottime_ns() + timeout_ns
     request = Request(target)
-    sock = _connected(request.host, request.port, deadline_ns)
+    proxy = _proxy(target, request) if target.proxy != "none" else None
+    sock = _connected(*((proxy.host, proxy.port) if proxy else (request.host, request.port)), deadline_ns)
     try:
         if reached:
-            reached(sock)
+            reached("connected", sock)
+        if proxy:
+            _tunnelled(sock, proxy, request, deadline_ns)
+            if reached:
+                reached("tunnelled", sock)
         if request.secure:
             sock = _secured(sock, context(), request.host, deadline_ns)
             if reached:
-                reached(sock)
-        rest = _upgraded(sock, request, deadline_ns)
+                reached("secured", sock)
+        rest, inflater = _upgraded(sock, request, deadline_ns)
         if reached:
-            reached(sock)
+            reached("upgraded", sock)
         sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
-    return Opened(sock, rest, target)
+    return Opened(sock, rest, target, inflater)
 
 
 def _left_s(deadline_ns: int, doing: str) -> float:
@@ -161,30 +178,72 @@ def _secured(sock: socket.socket, context: ssl.SSLContext, host: str, deadline_n
             Refusal(f"the certificate of {host} is refused: {error.verify_message}", permanent=True)
         ) from None
     except OSError as error:
-        raise Refused(Refusal(f"TLS with {host} failed: {_cause(error)}")) from None
+        raise Refused(_failed(f"TLS with {host} failed", error)) from None
+
+
+def _failed(what: str, error: OSError) -> Refusal:
+    """Certificates and versions of TLS do not change by themselves: what is wrong with them a retry cannot mend. The
+    server's opinion of our certificate comes with the first answer, as of version 1.3 the handshake is over by then."""
+    permanent = isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _PERMANENT_IN_TLS)
+    return Refusal(f"{what}: {_cause(error)}", permanent)
+
+
+# --- the proxy ----------------------------------------------------------------------------------------------
+
+
+def _proxy(target: Target, request: Request) -> Proxy | None:
+    from workers import proxy
+
+    return proxy.chosen(target.proxy, request.secure, request.host, request.port, os.environ)
+
+
+def _tunnelled(sock: socket.socket, through: Proxy, request: Request, deadline_ns: int) -> None:
+    from workers import proxy
+
+    asked = proxy.request(through, request.host, request.port)
+    head, rest = _answer(sock, asked, deadline_ns, "proxy", "the tunnel")
+    proxy.check(head, rest, time.clock_gettime(time.CLOCK_REALTIME))  # a Retry-After may be a date
 
 
 # --- the upgrade --------------------------------------------------------------------------------------------
 
 
-def _upgraded(sock: socket.socket, request: Request, deadline_ns: int) -> bytes:
-    """Ask for it, read the answer; returns the bytes that came after the answer's head."""
+def _upgraded(sock: socket.socket, request: Request, deadline_ns: int) -> tuple[bytes, Inflater | None]:
+    """Ask for it, read the answer; returns the bytes that came after the answer's head, and what inflates them."""
+    head, rest = _answer(sock, request.head, deadline_ns, "server", "the upgrade")
+    try:
+        extension = request.check(head, time.clock_gettime(time.CLOCK_REALTIME))
+        return rest, _inflater(extension) if extension else None
+    except Refused as refused:
+        if refused.close_code:
+            with contextlib.suppress(OSError):
+                sock.sendall(outgoing.frame(outgoing.CLOSE, refused.close_code.to_bytes(2, "big"), os.urandom(4)))
+        raise
+
+
+def _inflater(extension: str) -> Inflater:
+    from workers import deflate
+
+    return deflate.agreed(extension)
+
+
+def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what: str) -> tuple[bytes, bytes]:
+    """Send a request; the head of its answer, and the bytes that came after it."""
     held = b""
     try:
-        sock.settimeout(_left_s(deadline_ns, "the upgrade"))
-        sock.sendall(request.head)
+        sock.settimeout(_left_s(deadline_ns, what))
+        sock.sendall(asked)
         while _HEAD_END not in held:
             if len(held) > HEAD_MAX_BYTES:
-                raise Refused(Refusal(f"the answer's header has more than {HEAD_MAX_BYTES} bytes"))
-            sock.settimeout(_left_s(deadline_ns, "the upgrade"))
+                raise Refused(Refusal(f"the header of the {who}'s answer has more than {HEAD_MAX_BYTES} bytes"))
+            sock.settimeout(_left_s(deadline_ns, what))
             more = sock.recv(4096)
             if not more:
-                raise Refused(Refusal("the server closed the connection during the upgrade"))
+                raise Refused(Refusal(f"the {who} closed the connection during {what}"))
             held += more
     except TimeoutError:
-        raise Refused(Refusal("no connection in time: the upgrade was not complete")) from None
+        raise Refused(Refusal(f"no connection in time: {what} was not complete")) from None
     except OSError as error:
-        raise Refused(Refusal(f"the upgrade failed: {_cause(error)}")) from None
+        raise Refused(_failed(f"{what} failed", error)) from None
     head, _, rest = held.partition(_HEAD_END)
-    request.check(head, time.clock_gettime(time.CLOCK_REALTIME))  # a Retry-After may be a date
-    return rest
+    return head, rest

@@ -15,19 +15,22 @@ Speed is why it is written like this: text and binary frames with short headers,
 `_run`, where a message costs a slice, a decode and an append. A call, a lock or a dict entry for each message would
 cost more than its parsing.
 
-It does not mask, send, answer or time anything, and knows no extension.
+It does not mask, send, answer or time anything. It knows one extension, compression, if it is given an `Inflater`; the
+limit is then one of what is inflated.
 """
 
 from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from typing import Protocol
 
 READ_BYTES = 131_072  # half of it costs 10 % more for each message of 1 KB (measured), more gains nothing
 MESSAGE_LIMIT_MIN_BYTES = 125  # what a control frame may hold; the fast path relies on it
 
 TEXT, BINARY = 0x81, 0x82  # first bytes of whole messages: FIN and the opcode
 _FIN, _RESERVED, _OPCODE = 0x80, 0x70, 0x0F
+_COMPRESSED = 0x40  # of the reserved bits, in the first frame of a message
 _CONTINUATION, _OP_TEXT, _OP_BINARY, _OP_CLOSE, _OP_PING, _OP_PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _MASK = 0x80
 _CONTROL_MAX_BYTES = 125
@@ -81,6 +84,13 @@ class Parsed:
     advanced: bool
 
 
+class Inflater(Protocol):
+    """See `deflate`."""
+
+    def inflate(self, payload: bytes | bytearray, final: bool, room: int) -> bytes | Failure:
+        """What a frame adds to its message, in order, at most `room` bytes; `final`: the message ends with it."""
+
+
 class _Violation(Exception):
     def __init__(self, code: int, reason: str) -> None:
         self.failure = Failure(code, reason)
@@ -122,10 +132,13 @@ class Parser:
     """One connection's stream. After each read: `feed` the bytes, or `filled` if `space` said where to read to."""
 
     __slots__ = (
+        "_compressed",
         "_decoder",
         "_done",
         "_filled",
         "_fragments",
+        "_frame_limit",
+        "_inflater",
         "_large",
         "_large_first",
         "_limit",
@@ -134,10 +147,13 @@ class Parser:
         "_tail",
     )
 
-    def __init__(self, message_max_bytes: int) -> None:
+    def __init__(self, message_max_bytes: int, inflater: Inflater | None = None) -> None:
         if message_max_bytes < MESSAGE_LIMIT_MIN_BYTES:
             raise ValueError(f"max_message is {message_max_bytes}, expected at least {MESSAGE_LIMIT_MIN_BYTES} bytes")
         self._limit = message_max_bytes
+        self._inflater = inflater  # None: no compression was agreed on
+        self._frame_limit = message_max_bytes + message_max_bytes // 7 + 64  # deflate makes nothing larger than this
+        self._compressed = False  # the fragmented message that is under way
         self._tail = b""  # an incomplete frame, smaller than a read
         self._missing = 0  # how many bytes complete it, once its header is known
         self._large: bytearray | None = None  # the payload of an incomplete frame, at its full size
@@ -228,7 +244,7 @@ class Parser:
             if size < (126 if header == 4 else 65_536) or size >= 1 << 63:
                 raise _Violation(PROTOCOL_ERROR, "the length of a frame is not written the shortest way")
         held = len(self._fragments)
-        if not first & 0x08 and held + size > self._limit:
+        if not first & 0x08 and held + size > self._limit and not self._may_be_inflated(first, size):
             raise _Violation(TOO_BIG, f"a message has at least {held + size} bytes, at most {self._limit} are allowed")
         start, end = position + header, position + header + size
         if end > len(data):
@@ -242,8 +258,8 @@ class Parser:
     def _check(self, first: int, size: int) -> None:
         """The two bytes that every frame has, before any more is awaited."""
         opcode, fin = first & _OPCODE, first & _FIN
-        if first & _RESERVED:
-            raise _Violation(PROTOCOL_ERROR, "a reserved bit is set, but no extension was agreed on")
+        if first & _RESERVED and not self._marks_compression(first):
+            raise _Violation(PROTOCOL_ERROR, "a reserved bit is set, but no extension was agreed on that uses it")
         if size & _MASK:
             raise _Violation(PROTOCOL_ERROR, "a frame is masked, but only clients mask")
         if opcode in (_OP_CLOSE, _OP_PING, _OP_PONG):
@@ -264,6 +280,8 @@ class Parser:
             controls.append(self._control(opcode, bytes(payload)))
             return 0
         if first & _FIN and opcode != _CONTINUATION:
+            if first & _COMPRESSED:
+                payload = self._inflated(payload, True)
             messages.append(_text(payload) if opcode == _OP_TEXT else bytes(payload))
             return len(payload)
         return self._fragment(first, payload, messages)
@@ -271,6 +289,10 @@ class Parser:
     def _fragment(self, first: int, payload: bytes | bytearray, messages: list[Message]) -> int:
         opcode = first & _OPCODE or self._opcode
         final = bool(first & _FIN)
+        if not self._opcode:
+            self._compressed = bool(first & _COMPRESSED)
+        if self._compressed:
+            payload = self._inflated(payload, final)
         if opcode == _OP_TEXT:
             if self._decoder is None:
                 self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -285,6 +307,22 @@ class Parser:
         whole, self._fragments, self._opcode = self._fragments, bytearray(), 0
         messages.append(_text(whole) if opcode == _OP_TEXT else bytes(whole))
         return len(whole)
+
+    # --- compression ----------------------------------------------------------------------------------------
+
+    def _marks_compression(self, first: int) -> bool:
+        return self._inflater is not None and first & ~_FIN in (_COMPRESSED | _OP_TEXT, _COMPRESSED | _OP_BINARY)
+
+    def _may_be_inflated(self, first: int, size: int) -> bool:
+        """It is compressed, and no larger than what fits could be."""
+        return bool(first & _COMPRESSED or (self._opcode and self._compressed)) and size <= self._frame_limit
+
+    def _inflated(self, payload: bytes | bytearray, final: bool) -> bytes:
+        assert self._inflater is not None  # else the bit was refused
+        data = self._inflater.inflate(payload, final, self._limit - len(self._fragments))
+        if isinstance(data, Failure):
+            raise _Violation(data.code, data.reason)
+        return data
 
     def _control(self, opcode: int, payload: bytes) -> Control:
         if opcode == _OP_PING:

@@ -137,21 +137,23 @@ class Glimpse:
             url, given = self._handler.target(self._link)
             headers = dict(given)
         self._say("target", shown(url) if parts(url) else "no WebSocket url")
-        return Target(url, tuple(headers.items()), self._targets.subscriptions(number, checkpoint))
+        return self._targets.target(url, headers, number, checkpoint)
 
     def _dialed(self, target: Target) -> Opened:
-        steps = iter(("connected", "upgraded") if target.url[:3].lower() == "ws:" else ("connected", "TLS", "upgraded"))
         timeout_ns = self._spec.connect_timeout_ms * _MS
-        return dial(
-            target, lambda: tls.context(self._spec.tls_ca), timeout_ns, lambda sock: self._reached(next(steps), sock)
-        )
+        opened = dial(target, lambda: tls.context(tls.profile_of(self._spec)), timeout_ns, self._reached)
+        if target.deflate:
+            self._say("compression", "agreed on" if opened.inflater else "not agreed on, the server does not do it")
+        return opened
 
     def _reached(self, step: str, sock: socket.socket) -> None:
         if step == "connected":
             host, port = sock.getpeername()[:2]
             said = f"to {host} port {port}"
-        elif isinstance(sock, ssl.SSLSocket) and step == "TLS":
-            said = f"{sock.version()}, the certificate is accepted"
+        elif isinstance(sock, ssl.SSLSocket) and step == "secured":
+            step, said = "TLS", f"{sock.version()}, the certificate is accepted"
+        elif step == "tunnelled":
+            said = "the proxy has connected us"
         else:
             said = "the server answered 101"
         self._say(step, f"{said} after {self._elapsed()}")

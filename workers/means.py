@@ -9,12 +9,13 @@ from workers import tls
 from workers.handler import Handler, load
 from workers.log import Write
 from workers.preload import Contexts, Handlers
+from workers.sinks.own import Sink
 from workers.spec import Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """`handlers` and `contexts` are by the texts in the configuration; what could not be shared is missing there, and
+    """`handlers` (sinks of users among them) and `contexts` are by the texts in the configuration; what could not be shared is missing there, and
     made by each child. `stdout_fd` is the real stdout, for the sink alone."""
 
     handlers: Handlers
@@ -28,11 +29,17 @@ class Means:
         reference = scope.spec.handler
         if not reference:
             return None
-        return self.handlers.get(reference) or load(reference, scope.base, scope.python_path)
+        found = self.handlers.get(reference)
+        return found if found and issubclass(found, Handler) else load(reference, scope.base, scope.python_path)
+
+    def sink(self, reference: str, scope: Scope) -> type[Sink]:
+        """The class of a sink of the user's own, as above."""
+        found = self.handlers.get(reference)
+        return found if found and issubclass(found, Sink) else load(reference, scope.base, scope.python_path, (Sink,))
 
     def context(self, scope: Scope) -> ssl.SSLContext:
         """Raises ValueError."""
-        ca = scope.spec.tls_ca
-        if ca not in self.contexts:
-            self.contexts[ca] = tls.context(ca)
-        return self.contexts[ca]
+        profile = tls.profile_of(scope.spec)
+        if profile not in self.contexts:
+            self.contexts[profile] = tls.context(profile)
+        return self.contexts[profile]

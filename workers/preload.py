@@ -1,6 +1,6 @@
-"""What the fork server imports and builds once for all its children: handler modules and TLS contexts.
+"""What the fork server imports and builds once for all its children: modules of handlers and sinks, TLS contexts.
 
-Each handler module is first tried in a process of its own (see `trial`): a module that raises, hangs, ends the process,
+Each module is first tried in a process of its own (see `trial`): a module that raises, hangs, ends the process,
 starts a thread or closes files would take the fork server along, or every child after it. Such a module is left out
 with a warning, and each child that needs it imports it after the fork.
 
@@ -22,20 +22,22 @@ from functools import partial
 from typing import Any
 
 from workers import tls
-from workers.handler import load
-from workers.trial import in_words, tried
+from workers.blame import in_words
+from workers.handler import Handler, load
+from workers.sinks.own import Sink
+from workers.trial import tried
 from workers.wire import Preparation
 
 BUDGET_S = 5.0  # of all trials together, and again of all imports; the last import to begin in time may exceed it
 
 Handlers = dict[str, type[Any]]
-Contexts = dict[str, ssl.SSLContext]
+Contexts = dict[tls.Profile, ssl.SSLContext]
 Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Preloaded:
-    """By the text in the configuration. A child makes for itself what is missing here."""
+    """Handlers are by the text in the configuration. A child makes for itself what is missing here."""
 
     handlers: Handlers
     contexts: Contexts
@@ -46,16 +48,17 @@ def preload(wanted: Preparation, warn: Warn, budget_s: float = BUDGET_S) -> Prel
     handlers = _imported(wanted, warn, budget_s)
     codecs.lookup("idna")  # the resolver does, at its first use, which would cost each child a megabyte
     contexts: Contexts = {}
-    for ca in wanted.tls_cas:
+    for profile in wanted.tls_profiles:
         try:
-            contexts[ca] = tls.context(ca)
+            contexts[profile] = tls.context(profile)
         except ValueError as error:
             warn(str(error))
     return Preloaded(handlers, contexts)
 
 
 def _imported(wanted: Preparation, warn: Warn, budget_s: float) -> Handlers:
-    loads = {reference: partial(load, reference, wanted.base, wanted.python_path) for reference in wanted.handlers}
+    kinds = (Handler, Sink)  # which of them it has to be is for who uses it to say
+    loads = {name: partial(load, name, wanted.base, wanted.python_path, kinds) for name in wanted.handlers}
     faults = tried(loads, budget_s)
     handlers: Handlers = {}
     until_s = time.monotonic() + budget_s

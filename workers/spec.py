@@ -51,6 +51,7 @@ class StreamSpec:
     tls_cert: str = ""
     tls_key: str = ""  # empty: in the file of `tls_cert`
     tls_min_version: str = "1.2"
+    tls_stamp: str = ""  # of these files, when the configuration was read; see `tls`
     proxy: str = "none"  # or "env", or a template of a url
     compression: str = "off"  # or "deflate"
     connect_rate: float = 0.0  # attempts in a second at this host, for each `connect_key`; 0: no limit

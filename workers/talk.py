@@ -28,7 +28,7 @@ class Talk:
         self.out = Outgoing()
         self._sock = opened.sock
         self._rest = opened.rest
-        self._parser = Parser(message_max_bytes)
+        self._parser = Parser(message_max_bytes, opened.inflater)
 
     def first(self, until_ns: int, closing: Callable[[], bool]) -> Message | None:
         """None: nothing came in time, or `closing` became true."""

@@ -2,7 +2,8 @@
 
 What holds: nothing of the request is malformed or ours to set, whatever stands in the configured headers; an answer is
 accepted only with status 101, both upgrade headers, the digest of our key, a protocol that we offered if any, and no
-extension, since none is offered. Redirects and cookies mean nothing here. No refusal holds a header or a query.
+extension but compression where it is offered (see `deflate`). Redirects and cookies mean nothing here. No refusal holds
+a header or a query.
 
 It does not read or send.
 """
@@ -19,22 +20,26 @@ from workers.session import Refusal, answered
 from workers.target import Target, parts
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+EXTENSION = "permessage-deflate"  # bare: each parameter that concerns us a server may choose by itself
+MANDATORY_EXTENSION = 1010
+_EXTENSIONS = "sec-websocket-extensions"
 _NO_URL = re.compile("[\\0- \x7f]")
 _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
 
 
 class Refused(Exception):
-    """An attempt failed."""
+    """An attempt failed. `close_code`: what a peer that takes the connection for open is to be told; 0: there is none."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: Refusal, close_code: int = 0) -> None:
         super().__init__(refusal.reason)
         self.refusal = refusal
+        self.close_code = close_code
 
 
 class Request:
     """What one attempt asks for. Raises `Refused` where the target cannot be asked for."""
 
-    __slots__ = ("_key", "_protocols", "head", "host", "port", "secure")
+    __slots__ = ("_deflate", "_key", "_protocols", "head", "host", "port", "secure")
 
     def __init__(self, target: Target) -> None:
         url = _checked_url(target.url)
@@ -42,6 +47,7 @@ class Request:
         self.host, self.port = url["host"].strip("[]"), int(url["port"] or (443 if self.secure else 80))
         self._key = binascii.b2a_base64(os.urandom(16), newline=False).decode()
         self._protocols: list[str] = []
+        self._deflate = target.deflate
         self.head = self._head(url, target.headers)
 
     def _head(self, url: re.Match[str], headers: tuple[tuple[str, str], ...]) -> bytes:
@@ -49,6 +55,8 @@ class Request:
         lines = [f"GET {url['path'] or '/'}{url['query'] or ''} HTTP/1.1"]
         lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
         lines.append(f"Sec-WebSocket-Key: {self._key}")
+        if self._deflate:
+            lines.append(f"Sec-WebSocket-Extensions: {EXTENSION}")
         names = []
         for name, value in headers:
             self._check_header(name, value)
@@ -64,8 +72,8 @@ class Request:
 
     def _check_header(self, name: str, value: str) -> None:
         lower = name.lower()
-        if lower == "sec-websocket-extensions":
-            raise Refused(Refusal(f"header {name} asks for an extension, but none is implemented", permanent=True))
+        if lower == _EXTENSIONS:
+            raise Refused(Refusal(f"header {name} is set by compression = deflate alone, leave it out", permanent=True))
         if lower in _OURS:
             raise Refused(Refusal(f"header {name} belongs to the upgrade itself, leave it out", permanent=True))
         if any(character < " " and character != "\t" for character in name + value):
@@ -73,8 +81,9 @@ class Request:
         if lower == "sec-websocket-protocol":
             self._protocols += [protocol.strip().lower() for protocol in value.split(",")]
 
-    def check(self, head: bytes, unix_s: float) -> None:
-        """Raises `Refused` unless the head of the answer agrees to the upgrade as we asked for it."""
+    def check(self, head: bytes, unix_s: float) -> str:
+        """Raises `Refused` unless the head of the answer agrees to the upgrade as we asked for it. Returns what the
+        server agreed to of extensions, with its parameters; empty: to none."""
         first, *lines = head.split(b"\r\n")
         words = first.split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
@@ -82,11 +91,14 @@ class Request:
         answer: dict[str, str] = {}
         for line in lines:
             name, _, value = line.decode("latin-1").partition(":")
-            answer[name.strip().lower()] = value.strip()
+            name, value = name.strip().lower(), value.strip()
+            # this one is a list, which may be spread over several lines
+            answer[name] = f"{answer[name]}, {value}" if name == _EXTENSIONS and name in answer else value
         if int(words[1]) != 101:
             raise Refused(answered(int(words[1]), answer.get("retry-after"), unix_s))
-        if "sec-websocket-extensions" in answer:
-            raise Refused(Refusal("the server agreed to an extension that nobody asked for", permanent=True))
+        if _EXTENSIONS in answer and not self._deflate:
+            refusal = Refusal("the server agreed to an extension that nobody asked for", permanent=True)
+            raise Refused(refusal, MANDATORY_EXTENSION)
         protocol = answer.get("sec-websocket-protocol", "").lower()
         if (
             answer.get("upgrade", "").lower() != "websocket"
@@ -96,6 +108,7 @@ class Request:
             raise Refused(Refusal("the upgrade failed: the answer is not one to our request"))
         if protocol and protocol not in self._protocols:
             raise Refused(Refusal("the upgrade failed: the server chose a protocol that was not offered"))
+        return answer.get(_EXTENSIONS, "")
 
 
 def accept_of(key: str) -> str:

@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from workers.tls import Profile
+
 _PACKET_MAX_BYTES = 16 * 1024
 _FDS_MAX = 1
 _FD_BYTES = array.array("i").itemsize
@@ -35,8 +37,8 @@ class Garbled(ValueError):
 class Preparation:
     """What a fork server imports and builds once, for all its children; travels in the memfd of `Prepare`."""
 
-    handlers: tuple[str, ...] = ()
-    tls_cas: tuple[str, ...] = ()
+    handlers: tuple[str, ...] = ()  # and classes of sinks: whatever code of users children run
+    tls_profiles: tuple[Profile, ...] = ()
     python_path: tuple[str, ...] = ()
     base: str = ""
 
@@ -46,7 +48,8 @@ class Preparation:
     @staticmethod
     def from_json(data: bytes) -> Preparation:
         raw: dict[str, Any] = json.loads(data)
-        return Preparation(tuple(raw["handlers"]), tuple(raw["tls_cas"]), tuple(raw["python_path"]), raw["base"])
+        profiles = tuple(Profile(**profile) for profile in raw["tls_profiles"])
+        return Preparation(tuple(raw["handlers"]), profiles, tuple(raw["python_path"]), raw["base"])
 
 
 @dataclass(frozen=True, slots=True)

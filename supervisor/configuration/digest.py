@@ -16,7 +16,7 @@ from supervisor.configuration.settings import Settings, Stream
 from workers.template import parse
 
 DIGEST_LENGTH = 12
-_LOCAL = ("overflow", "tls_ca", "tls_cert", "tls_key", "proxy")
+_LOCAL = ("overflow", "tls_ca", "tls_cert", "tls_key", "tls_stamp", "proxy")
 
 
 def digest_of(settings: Settings) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from supervisor.configuration import combinations, relations, repeated
+from supervisor.configuration import certificates, combinations, relations, repeated
 from supervisor.configuration.folders import absent_folder, sink_in_the_way
 from supervisor.configuration.ini import Place, Section
 from supervisor.configuration.keys import STREAM, SUPERVISOR, find, meant
@@ -22,9 +22,11 @@ from supervisor.configuration.stream_values import header_problem
 from supervisor.configuration.subscriptions import json_problem
 from supervisor.configuration.values import NAME, nearest
 from supervisor.names import SHARDS_MAX
+from workers import tls
 from workers.spec import StreamSpec
 from workers.template import parse as parse_template
 
+_TLS_FILES = ("tls_ca", "tls_cert", "tls_key")
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 
@@ -121,10 +123,25 @@ def _check_files(reading: Reading, section: Section, values: Mapping[str, Any]) 
             reading.complain(
                 section.place_of([key]), f"{key}: there is no file {file}", f"{key}: there is no such file"
             )
-    for key in ("tls_ca", "tls_cert", "tls_key"):
-        if values[key] is not None and not values[key].is_file():
-            sentence = f"{key}: there is no file {values[key]}"
-            reading.complain(section.place_of([key]), sentence, f"{key}: there is no such file")
+    absent = [key for key in _TLS_FILES if values[key] is not None and not values[key].is_file()]
+    for key in absent:
+        sentence = f"{key}: there is no file {values[key]}"
+        reading.complain(section.place_of([key]), sentence, f"{key}: there is no such file")
+    if not absent:
+        _check_certificates(reading, section, *(str(values[key] or "") for key in _TLS_FILES))
+
+
+def _check_certificates(reading: Reading, section: Section, ca: str, cert: str, key: str) -> None:
+    profile = tls.Profile(ca, cert, key)
+    try:
+        if ca or cert:
+            tls.context(profile)
+        flaw = certificates.dated(profile)
+    except tls.BadFile as error:
+        reading.complain(section.place_of([error.key]), str(error), f"{error.key}: the file cannot be used")
+    else:
+        if flaw:
+            reading.warn(section.place_of(["tls_cert"]), f"tls_cert: servers will say of {cert}: {flaw}")
 
 
 def _check_sink(reading: Reading, section: Section, sink: str, state_dir: Path | None) -> None:
@@ -165,6 +182,7 @@ def _stream_from(name: str, values: dict[str, Any], outage_policy: str) -> Strea
         field = key if key in _SPEC_FIELDS else f"{key}_ms"
         if field in _SPEC_FIELDS and value is not None:
             spec[field] = str(value) if isinstance(value, Path) else value
+    spec["tls_stamp"] = tls.stamp(*(spec.get(key, "") for key in _TLS_FILES))
     return Stream(
         name=name,
         shards=tuple(f"{name}/{index}" if index else name for index in indices),

@@ -38,6 +38,7 @@ from workers import board as words_of
 from workers.board import Board
 from workers.kernel import adopt_orphans, boottime_ns
 from workers.spec import Task
+from workers.tls import Profile
 from workers.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
 from workers.wire import Ready as ServerReady
 
@@ -129,12 +130,12 @@ class Children:
         self._undertaker = Undertaker()
 
     def prepare(
-        self, handlers: Iterable[str], tls_cas: Iterable[str], python_path: Iterable[str], base: str = ""
+        self, handlers: Iterable[str], profiles: Iterable[Profile], python_path: Iterable[str], base: str = ""
     ) -> None:
         """Have a fork server that imports and builds these once for all children. Called again with something else:
         another one, for the children to come (see `nurseries`). By the main thread."""
-        sorted_handlers, sorted_cas = tuple(sorted(set(handlers))), tuple(sorted(set(tls_cas)))
-        self._nurseries.prepare(Preparation(sorted_handlers, sorted_cas, tuple(python_path), base))
+        sorted_handlers, sorted_profiles = tuple(sorted(set(handlers))), tuple(sorted(set(profiles)))
+        self._nurseries.prepare(Preparation(sorted_handlers, sorted_profiles, tuple(python_path), base))
 
     @property
     def preparing(self) -> bool:
