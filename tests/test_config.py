@@ -73,7 +73,7 @@ def test_every_default_is_in_force_when_only_the_required_keys_are_set(
     assert stream.shards == ("trades",)
     assert stream.indices == ("",)
     assert stream.outage_policy == "fence"
-    assert stream.spec == StreamSpec("trades", url=("wss://feed.example/ws",))
+    assert stream.spec == StreamSpec("trades", url=("wss://feed.example/ws",), connect_key="feed.example")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_the_case_of_a_headers_name_is_kept(write: Callable[..., str]) -> None:
 def test_relative_paths_resolve_against_the_folder_of_the_file(
     write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("trades.py", "ca.pem"):
-        (tmp_path / name).touch()
+    (tmp_path / "trades.py").touch()
+    (tmp_path / "ca.pem").write_bytes(Path(__file__).with_name("certificate.pem").read_bytes())
     (tmp_path / "lib").mkdir()
     stream = "handler = ./trades.py:Trades\nsink = jsonl:events\ntls_ca = ca.pem\n"
     source = write(extra="state_dir = state\nrun_dir = ./run\npython_path = lib", stream=stream)
@@ -261,6 +261,80 @@ def test_included_files_come_in_sorted_order(write: Callable[..., str], tmp_path
     assert [stream.name for stream in settings.streams] == ["trades", "a", "b", "c"]
 
 
+def test_what_a_stream_may_say_of_its_connections_checkpoints_and_sink_reaches_its_children(
+    write: Callable[..., str],
+) -> None:
+    lines = """\
+checkpoint = /seq
+id = /data/0/id
+sequence = /n
+on_gap = reconnect
+idle_timeout = off
+max_age = 12h
+connect_rate = 300/m
+send_rate = 0.5/s
+proxy = http://user:${env:PROXY_PASSWORD}@proxy.internal:3128
+sink = https://collector.example/in
+sink_header.Authorization = Bearer ${env:COLLECTOR_TOKEN}
+sink_buffer = 64KiB
+overflow = drop_oldest
+"""
+    (stream,) = load(write(stream=lines), {"PROXY_PASSWORD": SECRET, "COLLECTOR_TOKEN": SECRET}).streams
+    spec = stream.spec
+    assert (spec.checkpoint, spec.id, spec.sequence, spec.on_gap) == ("/seq", "/data/0/id", "/n", "reconnect")
+    assert (spec.idle_timeout_ms, spec.max_age_ms, spec.connect_rate, spec.send_rate) == (0, 43_200_000, 5.0, 0.5)
+    assert spec.proxy == "http://user:${env:PROXY_PASSWORD}@proxy.internal:3128"
+    assert spec.sink_headers == (("Authorization", "Bearer ${env:COLLECTOR_TOKEN}"),)
+    assert (spec.sink_buffer, spec.overflow) == (65_536, "drop_oldest")
+    assert set(stream.environment) == {"PROXY_PASSWORD", "COLLECTOR_TOKEN"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "on_idle"),
+    [("", "report"), ("idle_timeout = 10s", "reconnect"), ("idle_timeout = 10s\non_idle = report", "report")],
+)
+def test_an_idle_timeout_that_was_set_reconnects_and_the_default_only_reports(
+    write: Callable[..., str], lines: str, on_idle: str
+) -> None:
+    (stream,) = load(write(stream=f"{lines}\n"), {}).streams
+    assert stream.spec.on_idle == on_idle
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("wss://Feed.example:8443/${index}", "feed.example:8443"),
+        ("wss://${env:PLACE:-x}/ws", "trades"),
+        ("wss://${index}.feed.example/ws", "trades"),
+        ("\n  wss://a.example/1\n  wss://a.example/2", "a.example"),
+        ("\n  wss://a.example/1\n  wss://b.example/2", "trades"),
+    ],
+)
+def test_streams_to_one_place_share_a_key_unless_they_name_one(write: Callable[..., str], url: str, key: str) -> None:
+    text = MINIMAL.replace("wss://feed.example/ws", url) + "shards = 0-1\n"
+    assert load(write(text), {}).streams[0].spec.connect_key == key
+    assert load(write(text + "connect_key = mine\n"), {}).streams[0].spec.connect_key == "mine"
+
+
+def test_one_token_cannot_stand_for_several_feeds(write: Callable[..., str]) -> None:
+    text = MINIMAL.replace("wss://feed.example/ws", "\n  wss://a.example/1\n  wss://a.example/2")
+    (problem,) = problems(write(text + "checkpoint = /seq\n"))
+    assert "checkpoint takes one token for the whole shard, but 2 urls are 2 feeds of their own" in problem
+
+
+@pytest.mark.parametrize("sink", ["kinesis:events?region=eu-west-1", "sqs:https://sqs.example/1/q", "discard", "a.b:C"])
+def test_sinks_of_every_kind_are_taken(write: Callable[..., str], sink: str) -> None:
+    assert load(write(stream=f"sink = {sink}\n"), {}).streams[0].spec.sink == sink
+
+
+def test_a_sinks_url_is_shown_as_scheme_and_host(write: Callable[..., str]) -> None:
+    text = "\n".join(
+        summary(load(write(stream=f"sink = https://u:{SECRET}@collector.example/{SECRET}?t={SECRET}\n"), {}))
+    )
+    assert "sink https://collector.example" in text
+    assert SECRET not in text
+
+
 # --- what is refused --------------------------------------------------------------------------------------
 
 
@@ -281,7 +355,7 @@ url = http://foo
 header.Y = p${foo}
 headr.Z = 1
 handler = ./none.py:X
-sink = kinesis:foo
+sink = kinesys:foo
 max_message = 1MB
 outage_policy = fance
 close_code = 1006
@@ -490,10 +564,26 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("shards = a, b, a", "expected each shard once, but a stands there twice"),
         ("reconnect_min = 2m", "reconnect_min 2m must not exceed reconnect_max 1m; reconnect_min = 1m works"),
         ("handler = trades", "handler needs a file and a class (./trades.py:Trades) or a module and a class"),
-        ("sink = file", "sink needs one of stdout, jsonl:PATH, discard"),
-        ("sink = https://x", "sink needs one of those that this version has: stdout, jsonl:PATH, discard"),
-        ("header.Sec-WebSocket-Extensions = permessage-deflate", "none (such as permessage-deflate) is implemented"),
-        ("header.Upgrade = h2c", "header.Upgrade is set by the handshake itself; remove it"),
+        ("sink = file", "sink needs one of stdout, jsonl:PATH, http(s)://HOST/PATH, kinesis:NAME"),
+        ("sink = ./none.py:Sink", "sink: there is no file "),
+        ("sink = jsnl:Events", "sink needs one of stdout, jsonl:PATH"),
+        ("sink_compression = gzip", "sink_compression is for a sink of the kind http, and this one is none"),
+        ("sink_header.X = 1", "sink_header is for a sink of the kind http, and this one is none"),
+        ("sink_fsync = always", "sink_fsync is for a sink of the kind jsonl, and this one is none"),
+        ("sink = jsonl:x\nsink_keep = 3", "sink_keep has no effect without sink_rotate_size or sink_rotate_every"),
+        ("checkpoint = seq", "checkpoint is 'seq', expected a JSON pointer such as /seq or /data/0/id"),
+        ("id = /a~2", "id needs a JSON pointer such as /seq or /data/0/id, in which ~1 stands for / and ~0 for ~"),
+        ("checkpoint_retries = -1", "checkpoint_retries is '-1', expected a number from 0 to 1000"),
+        ("on_gap = reconnect", "on_gap has no effect without sequence; say where in a message its number is"),
+        ("on_idle = report\nidle_timeout = off", "on_idle has no effect with idle_timeout = off; remove one of them"),
+        ("idle_timeout = 1", "idle_timeout is '1', expected off or a duration such as 250ms, 10s, 5m or 1h"),
+        ("connect_rate = 5", "connect_rate is '5', expected off, or a rate such as 5/s, 0.5/s or 300/m"),
+        ("send_rate = 0/s", "send_rate is '0/s', expected off, or a rate such as 5/s, 0.5/s or 300/m"),
+        ("proxy = socks5://x:1", "proxy needs none, env, or a proxy such as http://proxy.internal:3128"),
+        ("tls_cert = none.pem", "tls_cert: there is no file "),
+        ("tls_min_version = 1.1", "tls_min_version is '1.1', expected one of 1.2, 1.3"),
+        ("header.Sec-WebSocket-Extensions = permessage-deflate", "has a key of its own: compression = deflate"),
+        ("header.Upgrade = h2c", "header.Upgrade is set by the request itself; remove it"),
         ("header.a b = 1", "the name of a header holds letters, digits and -, as in header.Authorization"),
         ("header.A = 1\nheader.a = 2", "header.a is there twice"),
         ("header. = 1", "unknown key header."),

@@ -120,8 +120,9 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "max_age",
         values.duration(SECOND, 24 * 366 * HOUR, "off"),
-        "A connection of this age is replaced: the new one is opened first, then the old one is closed. Some\n"
-        "are replaced up to a tenth earlier, so that not all are at once. Meanwhile both deliver: events may come twice.",
+        "A connection of this age is replaced: the new one is opened first, then the old one is closed.\n"
+        "Some are up to a tenth earlier, so that not all are replaced at once. Meanwhile both deliver: events may come\n"
+        "twice.",
         default="off",
         example="12h",
     ),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from supervisor.configuration.settings import Settings, Stream
+from supervisor.configuration.stream_values import rate_text
 from supervisor.configuration.values import duration_text
 from supervisor.names import compact
 from workers.template import parse
@@ -36,7 +37,12 @@ def _stream(stream: Stream) -> Iterator[str]:
     if spec.subscribe:
         yield f"    {_count(len(spec.subscribe), 'message')} sent after each connect"
     handler = f"{spec.handler} (not imported here: run does it)" if spec.handler else "none"
-    yield f"    handler {handler}, sink {spec.sink}"
+    yield f"    handler {handler}, sink {_sink(spec.sink)}"
+    pointers = {"checkpoint": spec.checkpoint, "id": spec.id, "sequence": spec.sequence}
+    if any(pointers.values()):
+        yield f"    {', '.join(f'{name} {pointer}' for name, pointer in pointers.items() if pointer)}"
+    if spec.connect_rate:
+        yield f"    at most {rate_text(spec.connect_rate)} attempts to connect to {spec.connect_key}"
 
 
 def _listening(http: tuple[str, int] | None, hosts: tuple[str, ...]) -> str:
@@ -45,6 +51,12 @@ def _listening(http: tuple[str, int] | None, hosts: tuple[str, ...]) -> str:
     host, port = http
     names = f", also called {', '.join(hosts)}" if hosts else ""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{names}"
+
+
+def _sink(text: str) -> str:
+    """Of a url, scheme and host: a path or a query may hold a token."""
+    scheme, separator, rest = text.partition("://")
+    return f"{scheme}://{urlsplit(f'//{rest}').netloc.rpartition('@')[2]}" if separator else text
 
 
 def _host(url: str) -> str:
