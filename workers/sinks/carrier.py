@@ -21,6 +21,7 @@ from workers.sinks.outcome import Again, Outcome, Partly, Refused, Safe, Unfit, 
 from workers.sinks.parcel import Parcel
 
 Attempt = Callable[[Parcel], Outcome]
+Sleep = Callable[[float], object]
 
 
 def random_chance() -> float:
@@ -38,8 +39,8 @@ class Carrier:
         attempt: Attempt,
         report: Report,
         where: str,
+        sleep: Sleep = time.sleep,
         chance: Callable[[], float] = random_chance,
-        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._attempt, self._report, self._where = attempt, report, where
         self._chance, self._sleep = chance, sleep

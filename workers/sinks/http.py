@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from workers.envelope import Batch
 from workers.sinks.address import http_address
-from workers.sinks.carrier import Carrier
+from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit, retry_after_s
 from workers.sinks.parcel import Limits, Parcel, parcels
@@ -43,7 +43,7 @@ _GZIP = 31  # zlib's number for its format with the largest window
 class Http:
     inline = False
 
-    def __init__(self, text: str, context: SinkContext) -> None:
+    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
         spec = context.spec
         self._context = context
         try:
@@ -56,7 +56,7 @@ class Http:
         self._gzip = spec.sink_compression == "gzip"
         self._limits = Limits(spec.sink_batch or _EVENTS_MAX, _SIZE_MAX_BYTES)
         self._poster = Poster(self._address, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, self._address.where)
+        self._carrier = Carrier(self._attempt, context.report, self._address.where, sleep)
 
     def open(self) -> None:
         """The connection is made when there is something to send."""

@@ -11,13 +11,14 @@ event only when it follows the last one that he took has each once and in order.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from workers.envelope import Batch
 from workers.sinks.address import stream_address
 from workers.sinks.aws import Failed, Service
-from workers.sinks.carrier import Carrier
+from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Partly, Safe
 from workers.sinks.parcel import Limits, Parcel, parcels
@@ -29,7 +30,7 @@ _SIZE_MAX_BYTES = 1024 * 1024
 class Kinesis:
     inline = False
 
-    def __init__(self, text: str, context: SinkContext) -> None:
+    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
         try:
             address = stream_address(text)
         except ValueError as error:
@@ -40,7 +41,7 @@ class Kinesis:
         spec = context.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES, len(self._key))
         self._service = Service("kinesis", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where)
+        self._carrier = Carrier(self._attempt, context.report, address.where, sleep)
 
     def open(self) -> None:
         """The client is made when there is something to send."""

@@ -12,13 +12,14 @@ what was sent with it, and the numbers tell. With `sink_batch = 1` nothing can o
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from workers.envelope import Batch
 from workers.sinks.address import queue_address
 from workers.sinks.aws import Failed, Service, transient
-from workers.sinks.carrier import Carrier
+from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Partly, Safe, Unfit
 from workers.sinks.parcel import Limits, Parcel, parcels
@@ -32,7 +33,7 @@ _NUMBER_CHARS = 20  # of an epoch or a seq
 class Sqs:
     inline = False
 
-    def __init__(self, text: str, context: SinkContext) -> None:
+    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
         try:
             self._address = address = queue_address(text)
         except ValueError as error:
@@ -43,7 +44,7 @@ class Sqs:
         spec = context.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES)
         self._service = Service("sqs", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where)
+        self._carrier = Carrier(self._attempt, context.report, address.where, sleep)
 
     def open(self) -> None:
         """The client is made when there is something to send."""
