@@ -22,6 +22,7 @@ from supervisor.names import SHARDS_MAX, count
 MEMBER_PREFIX = "@"
 CHECKPOINT_MAX_BYTES = 2048
 MOVE_MAX_BYTES = 512
+TROUBLE_MAX_BYTES = 160
 DURATION_MIN_MS = 1000
 DURATION_MAX_MS = 3_600_000
 NUMBER_MAX = 2**62
@@ -44,9 +45,9 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who owns a shard (`owner` None: free). `forced`: an operator removed its owner, whose child may live as long as
-    its lease would have. `history` is empty where a read did not ask for it. `flaws`: a sentence for each attribute
-    that was left out because it makes no sense."""
+    """Who owns a shard (`owner` None: free). `trouble`: what its child said is wrong with it, if anything. `forced`: an
+    operator removed its owner, whose child may live as long as its lease would have. `history` is empty where a read
+    did not ask for it. `flaws`: a sentence for each attribute that was left out because it makes no sense."""
 
     shard: str
     owner: str | None
@@ -58,6 +59,7 @@ class Lease:
     open: int = 0
     want: int = 0
     quiet_ms: int | None = None
+    trouble: str = ""
     policy: str = "fence"
     since: int = 0
     renewed_at: int = 0
@@ -197,11 +199,11 @@ def _checkpoint(item: Mapping[str, Any], name: str) -> str | None:
     raise BadRow(f"{name} is no text of at most {CHECKPOINT_MAX_BYTES} bytes, the shard goes on without it")
 
 
-def _move(item: Mapping[str, Any], name: str) -> str | None:
+def _short(item: Mapping[str, Any], name: str, max_bytes: int) -> str | None:
     value = item.get(name)
-    if value is None or _is_text(value, MOVE_MAX_BYTES):
+    if value is None or _is_text(value, max_bytes):
         return value
-    raise BadRow(f"{name} is {_shown(value)}, expected a text of at most {MOVE_MAX_BYTES} bytes, it is ignored")
+    raise BadRow(f"{name} is {_shown(value)}, expected a text of at most {max_bytes} bytes, it is ignored")
 
 
 def lease_from(item: Mapping[str, Any]) -> Lease:
@@ -232,10 +234,11 @@ def lease_from(item: Mapping[str, Any]) -> Lease:
         open=spared(_optional_integer, "open", COUNT_MAX) or 0,
         want=spared(_optional_integer, "want", COUNT_MAX) or 0,
         quiet_ms=spared(_optional_integer, "quiet_ms"),
+        trouble=spared(_short, "trouble", TROUBLE_MAX_BYTES) or "",
         policy=_choice(item, "policy", POLICIES),
         since=spared(_optional_integer, "since") or 0,
         renewed_at=spared(_optional_integer, "renewed_at") or 0,
-        move=spared(_move, "move"),
+        move=spared(_short, "move", MOVE_MAX_BYTES),
         paused=_flag(item, "paused"),
         forced=_flag(item, "forced"),
         history=spared(_history, "history") or (),

@@ -33,7 +33,7 @@ class Claim:
     Condition: the row exists, `owner` is `seen_owner` (absent if None), `epoch` is `seen_epoch`, `beat` is
     between `beat_low` and `beat_high` (equal for a foreign row: exactly as observed), and it is not paused.
     Sets: owner, epoch, beat 0, nonce, duration_ms, policy, open 0, want, history, since, renewed_at; removes
-    quiet_ms and `forced`; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
+    quiet_ms, trouble and `forced`; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
     """
 
     shard: str
@@ -57,7 +57,8 @@ class Claim:
 class Renew:
     """Keep a lease. Condition: `owner`, `epoch` are ours and `beat` is between `beat_low` and `beat_high`
     (the last beat known to be applied, the last attempted). Sets: beat (= beat_high + 1), nonce, open, want,
-    policy, renewed_at; quiet_ms and the checkpoint only if they are not None."""
+    policy, renewed_at; quiet_ms, the checkpoint and the trouble only if they are not None (an empty trouble ends one
+    that an earlier renewal of the epoch may have left)."""
 
     shard: str
     owner: str
@@ -72,12 +73,13 @@ class Renew:
     policy: str
     checkpoint: str | None
     at: int
+    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """Give a lease up; sent only after the child was seen dead. Condition: `owner` and `epoch` are ours.
-    Removes owner and quiet_ms; sets nonce, open 0, history, renewed_at; the checkpoint only if not None."""
+    Removes owner, quiet_ms and trouble; sets nonce, open 0, history, renewed_at; the checkpoint only if not None."""
 
     shard: str
     owner: str
@@ -133,8 +135,9 @@ class Pause:
 class Depose:
     """Take a shard from its owner without asking, for an operator. Condition: `owner` and `epoch` are as seen. Sets:
     epoch (the next one, which nobody ever has), beat 0, nonce, paused, forced, open 0, history, since, renewed_at;
-    removes owner, quiet_ms and `move`. The owner is refused from now on; since its child may live until the lease
-    would have run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if owned."""
+    removes owner, quiet_ms, trouble and `move`. The owner is refused from now on; since its child may live until the
+    lease would have run out, the row keeps duration_ms, and with `forced` it can be claimed only after that, as if
+    owned."""
 
     shard: str
     seen_owner: str
@@ -207,6 +210,7 @@ def after_claim(row: Lease, claim: Claim) -> Lease:
         open=0,
         want=claim.want,
         quiet_ms=None,
+        trouble="",
         policy=claim.policy,
         since=claim.at,
         renewed_at=claim.at,
@@ -226,6 +230,7 @@ def after_depose(row: Lease, depose: Depose) -> Lease:
         nonce=depose.nonce,
         open=0,
         quiet_ms=None,
+        trouble="",
         since=depose.at,
         renewed_at=depose.at,
         move=None,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from workers import board as words_of
-from workers.board import CHECKPOINT_MAX_BYTES, SLOTS, WORDS, Board, Slot
+from workers.board import CHECKPOINT_MAX_BYTES, SLOTS, TROUBLE_MAX_BYTES, WORDS, Board, Slot
 
 
 @pytest.fixture
@@ -77,6 +77,26 @@ def test_a_checkpoint_whose_bytes_do_not_match_is_not_taken_for_one(board: Board
     side = slot.words[words_of.GENERATION] % 2
     slot.words[16 + side] ^= 1 << 20
     assert slot.read_checkpoint() is None
+
+
+def test_a_trouble_stands_beside_the_checkpoint_and_goes_with_the_child(board: Board) -> None:
+    slot = board.slot(3)
+    assert slot.read_trouble() is None
+    slot.write_checkpoint("c" * CHECKPOINT_MAX_BYTES)
+    slot.write_checkpoint("d" * CHECKPOINT_MAX_BYTES)
+    for text in ("x" * TROUBLE_MAX_BYTES, "y" * TROUBLE_MAX_BYTES, "", "sink: no answer"):
+        slot.write_trouble(text)
+        assert slot.read_trouble() == text
+    assert slot.read_checkpoint() == "d" * CHECKPOINT_MAX_BYTES
+    assert board.slot(2).read_trouble() is board.slot(4).read_trouble() is None
+    slot.clear()
+    assert slot.read_trouble() is None
+
+
+def test_a_trouble_that_is_too_long_is_cut_at_a_character(board: Board) -> None:
+    slot = board.slot(0)
+    slot.write_trouble("x" + "ä" * TROUBLE_MAX_BYTES)
+    assert slot.read_trouble() == "x" + "ä" * ((TROUBLE_MAX_BYTES - 1) // 2)
 
 
 def _write_for_ever(slot: Slot) -> None:

@@ -101,6 +101,18 @@ def test_no_order_of_answers_moves_the_deadline_back_or_beyond_what_was_sent(ans
         assert none(out, Kill)
 
 
+def test_a_trouble_rides_on_the_next_renewal_and_so_does_its_end() -> None:
+    """Without one, nothing is sent; after one each renewal tells, since nobody knows which of them were applied."""
+    known, told = held(), []
+    for seconds, trouble in enumerate(("", "sink: no answer", "", ""), 3):
+        known, write = lease.renewal(known, turn(seconds), report(seconds, trouble=trouble))
+        assert write is not None
+        told.append(write.trouble)
+        known, out = answer(known, seconds + 0.1, write, UNKNOWN)
+        assert out == []
+    assert told == [None, "sink: no answer", "", ""]
+
+
 def test_a_checkpoint_once_sent_rides_on_every_later_renewal() -> None:
     known, write = lease.renewal(held(), turn(3), report(3, checkpoint="c1"))
     assert write is not None

@@ -258,6 +258,21 @@ def test_a_quiet_shard_grows_older_between_renewals() -> None:
 
 
 @pytest.mark.parametrize(
+    ("row", "trouble"),
+    [
+        (lease("t/0", trouble="sink: no answer"), "sink: no answer"),
+        (lease("t/0", trouble="sink: no answer", ago_ms=T_MS + 1), "sink: no answer"),
+        (lease("t/0", trouble=""), None),
+        (lease("t/0", owner=None, trouble="left by a version that does not know it"), None),
+    ],
+)
+def test_what_the_child_of_an_owned_shard_says_is_told_and_changes_no_state(row: Lease, trouble: str | None) -> None:
+    fleet, same = (seen(member(ME), each) for each in (row, replace(row, trouble="")))
+    assert only(fleet, "t/0").trouble == trouble
+    assert (states(fleet), fleet.degraded) == (states(same), same.degraded)
+
+
+@pytest.mark.parametrize(
     ("row", "starting"),
     [
         (lease("t/0"), False),
@@ -291,7 +306,7 @@ ENTRIES = st.one_of(st.text(max_size=40), st.from_regex(r"[0-9]{1,20} [xyz] [0-9
 LEASES = st.fixed_dictionaries(
     {"lease": st.sampled_from(["t/0", "t/1", "t/10", "u", "a\x1b[2J"]), "epoch": NUMBERS, "beat": NUMBERS},
     optional={
-        **dict.fromkeys(("owner", "nonce", "checkpoint", "move", "policy"), TEXTS),
+        **dict.fromkeys(("owner", "nonce", "checkpoint", "move", "policy", "trouble"), TEXTS),
         **dict.fromkeys(("open", "want", "quiet_ms", "since", "renewed_at"), NUMBERS),
         **dict.fromkeys(("paused", "forced"), st.booleans()),
         "history": st.lists(ENTRIES, max_size=9),

@@ -399,6 +399,36 @@ def test_each_state_that_is_wrong_is_explained_once() -> None:
     assert troubles(seen(member(ME), *FULL)) == []
 
 
+def test_what_is_wrong_with_a_child_stands_beside_its_shard() -> None:
+    refused = "connection 0: the server answered 401 (permanent)"
+    row = lease("t/0", open=0, trouble=refused)
+    text = text_of(seen(member(ME), row, *FULL[1:]))
+    assert row_of(text, "t/0", "silent").endswith(f"  {refused}")
+    assert not [line for line in text.splitlines() if "t/1" in line and "connection 0" in line]
+    narrow = drawn(Picture(seen(member(ME), row)), 60).split()
+    assert " ".join(narrow).count(f"t/0: {refused}") == 1
+    assert told_of(member(ME), row)[0].endswith(f"0 of 2 connections open, last event 150ms ago; {refused}")
+
+
+def test_a_large_fleet_in_trouble_says_in_how_many_shards_and_what_it_is() -> None:
+    fleet = many(2 * ROWS_MAX + 10, trouble="sink: no answer from collector.example:443 for 12 s")
+    lines = [
+        line for line in text_of(fleet).splitlines() if "sink: no answer from collector.example:443 for 12 s" in line
+    ]
+    assert len(lines) == 2
+    assert all("trouble in 55, such as sink: " in line for line in lines)
+    narrow = " ".join(drawn(Picture(fleet), 70).split())
+    assert narrow.count("trouble in 55, such as sink: no answer from collector.example:443 for 12 s") == 2
+
+
+@pytest.mark.parametrize("trouble", ["\x1b[2Jgone\r\n", "\u202eback", "[bold red]loud[/]", "x" * 100_000])
+def test_no_trouble_of_a_row_moves_the_cursor_colours_the_screen_or_fills_it(trouble: str) -> None:
+    text = text_of(seen(member(ME), lease("t/0", trouble=trouble)))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert len(text) < 5000
+    assert "[bold red]loud[/]" in text or "loud" not in trouble
+
+
 @pytest.mark.parametrize("members", [[], [member(ME, ago_ms=T_MS + 1)]])
 def test_while_no_supervisor_lives_nobody_is_said_to_be_about_to_take_a_shard(members: list[Member]) -> None:
     told = troubles(seen(*members, lease("t/0", owner=None), lease("t/1", ago_ms=T_MS + 1)))

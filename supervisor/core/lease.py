@@ -50,6 +50,7 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
     report = report or Report(tenure.epoch)
     beat = tenure.beat_tried + 1
     nonce = turn.now.nonce(f"{shard.name} {tenure.epoch} {beat}")
+    troubled = tenure.troubled or bool(report.trouble)
     write = Renew(
         shard=shard.name,
         owner=tenure.owner,
@@ -64,13 +65,14 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
         policy=tenure.policy,
         checkpoint=report.checkpoint or tenure.checkpoint,
         at=turn.now.unix_ms,
+        trouble=report.trouble if troubled else None,
     )
     applied, *tried = tenure.attempts
     if len(tried) >= ATTEMPTS_MAX:
         # From the middle: the first ones, sent before an outage was noticed, are the most likely to have been applied.
         del tried[ATTEMPTS_MAX // 2]
     attempts = (applied, *tried, Attempt(beat, nonce, turn.ns))
-    tenure = replace(tenure, attempts=attempts, checkpoint=write.checkpoint)
+    tenure = replace(tenure, attempts=attempts, checkpoint=write.checkpoint, troubled=troubled)
     held = replace(held, tenure=tenure, pending=nonce, pending_ns=turn.ns, retry_ns=None)
     return replace(shard, phase=held), write
 

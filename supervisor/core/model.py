@@ -98,6 +98,16 @@ class Report:
     checkpoint: str | None = None
     bytes: int = 0  # payload of the messages
     connects: int = 0
+    trouble: str = ""  # what is wrong now
+    handler_errors: int = 0
+    gaps: int = 0
+    violations: int = 0
+    silences: int = 0
+    tokens_dropped: int = 0
+    events_dropped: int = 0
+    sink_waiting_bytes: int = 0
+    sink_stalled_ns: int = 0  # since when; 0: it takes what comes
+    sink_retries: int = 0
 
 
 # --- events -----------------------------------------------------------------------------------------------

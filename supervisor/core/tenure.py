@@ -41,6 +41,7 @@ class Tenure:
     policy: str
     margin_ns: int
     answered_ns: int  # when the claim was answered: a read asked before shows the past
+    troubled: bool = False  # a renewal that was sent told of a trouble, so that the row may carry one
 
     @property
     def applied(self) -> Attempt:

@@ -36,18 +36,16 @@ class Child:
     deadline_ns: int = 0
     checkpoint: str | None = None
     generation: int = 0
+    trouble: str = ""
+    trouble_generation: int = 0
 
     @property
     def epoch(self) -> int:
         return self.start.epoch
 
     def report(self) -> Report:
+        self._read_texts()
         words = self.slot.words
-        generation = words[words_of.GENERATION]
-        if generation != self.generation:
-            checkpoint = self.slot.read_checkpoint()
-            if checkpoint is not None:
-                self.checkpoint, self.generation = checkpoint, generation
         return Report(
             epoch=self.epoch,
             heartbeat_ns=words[words_of.HEARTBEAT],
@@ -59,7 +57,27 @@ class Child:
             checkpoint=self.checkpoint,
             bytes=words[words_of.BYTES],
             connects=words[words_of.CONNECTS],
+            trouble=self.trouble,
+            handler_errors=words[words_of.HANDLER_ERRORS],
+            gaps=words[words_of.GAPS],
+            violations=words[words_of.VIOLATIONS],
+            silences=words[words_of.SILENCES],
+            tokens_dropped=words[words_of.TOKENS_DROPPED],
+            events_dropped=words[words_of.EVENTS_DROPPED],
+            sink_waiting_bytes=words[words_of.SINK_WAITING],
+            sink_stalled_ns=words[words_of.SINK_STALLED],
+            sink_retries=words[words_of.SINK_RETRIES],
         )
+
+    def _read_texts(self) -> None:
+        """Those that changed; one that cannot be read now stays as it was, and is read again at the next look."""
+        words = self.slot.words
+        generation = words[words_of.GENERATION]
+        if generation != self.generation and (checkpoint := self.slot.read_checkpoint()) is not None:
+            self.checkpoint, self.generation = checkpoint, generation
+        generation = words[words_of.TROUBLE_GENERATION]
+        if generation != self.trouble_generation and (trouble := self.slot.read_trouble()) is not None:
+            self.trouble, self.trouble_generation = trouble, generation
 
     def ended(self, status: int, now_ns: int) -> str:
         """Its exit status in words. A deadline that has passed explains a kill that was not ours: the fence did it."""

@@ -61,7 +61,8 @@ class SupervisorView:
 class ShardView:
     """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `starting`: it is held,
     and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: under the policy `hold`
-    its owner, or one that was removed by force, may be holding its connections. `history`: oldest first."""
+    its owner, or one that was removed by force, may be holding its connections. `trouble`: what its child said, when
+    the owner last renewed, is wrong with it. `history`: oldest first."""
 
     shard: str
     owner: str | None
@@ -72,6 +73,7 @@ class ShardView:
     open: int
     want: int
     quiet_ms: int | None
+    trouble: str | None
     renewed_ago_ms: int | None
     policy: str
     holding: bool
@@ -203,6 +205,7 @@ def _unclaimed(shard: str, has_room: bool) -> ShardView:
         open=0,
         want=0,
         quiet_ms=None,
+        trouble=None,
         renewed_ago_ms=None,
         policy="fence",
         holding=False,
@@ -233,6 +236,7 @@ def _shard(
         open=lease.open,
         want=lease.want,
         quiet_ms=None if lease.quiet_ms is None else lease.quiet_ms + ago_ms,
+        trouble=None if lease.owner is None else lease.trouble or None,
         renewed_ago_ms=ago_ms if lease.renewed_at else None,
         policy=lease.policy,
         holding=may_hold(lease, contacts, now_unix_ms),

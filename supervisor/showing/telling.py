@@ -22,7 +22,7 @@ _FOLDED_MAX = 60
 _RESTARTS_MIN = 3
 _CRASHES_WITHIN_S = 300
 _HINTS = {
-    "silent": "owned and renewed, but no connection is open; the log of the owner says why",
+    "silent": "owned and renewed, but no connection is open; the note says why, or the log of the owner",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
     "homeless": "no supervisor that is configured for it has room; start another, or raise `capacity`",
     "free": "nobody owns it; a supervisor that is configured for it takes it within a few polls",
@@ -130,7 +130,18 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
         who = names.get(crash.owner, crash.owner)
         given_up = f", and {who} gave it up" if shard.owner is None else ""
         told.append(f"its child {_ended(crash.times)} {ago(at - (crash.at or 0) * 1000)}{given_up}")
+    if shard.trouble is not None:
+        told.append(shard.trouble)
     return "; ".join(told)
+
+
+def note_of(group: Sequence[ShardView]) -> str:
+    """Of many shards: in how many something is wrong, and what it is in most of them."""
+    found = Counter(shard.trouble for shard in group if shard.trouble is not None)
+    if not found:
+        return ""
+    (trouble, _), *_others = found.most_common(1)
+    return f"trouble in {found.total()}, such as {trouble}"
 
 
 def _ended(times: int) -> str:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.showing.screen import Grid, Row, cell
 from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
-from supervisor.showing.telling import age, ago, folded, headline, labels, note, remarks, troubles
+from supervisor.showing.telling import age, ago, folded, headline, labels, note, note_of, remarks, troubles
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.text import Text
 
 ROWS_MAX = 50
 _STYLES = {
@@ -77,7 +78,7 @@ class Picture:
             yield ""
             yield grid
             if "NOTE" not in grid.columns(options.max_width):
-                yield from (cell(f"{row['SHARD']}: {row['NOTE']}") for row in grid.rows if row.get("NOTE"))
+                yield from (cell(f"{_name(row)}: {row['NOTE']}") for row in grid.rows if row.get("NOTE"))
         wrong, worth = troubles(fleet, self.whole), remarks(fleet, self.whole)
         if wrong or worth:
             yield ""
@@ -131,7 +132,12 @@ def _of_group(state: str, owner: str, group: Sequence[ShardView]) -> Row:
         "QUIET": cell(age(max(quiet, default=None))),
         "RENEWED": cell(ago(max(renewed, default=None))),
         "WHICH": cell(folded([shard.shard for shard in group])),
+        "NOTE": cell(note_of(group)),
     }
+
+
+def _name(row: Row) -> Text:
+    return row["SHARD"] if "SHARD" in row else row["WHICH"]
 
 
 def _of_supervisor(fleet: FleetView, one: SupervisorView) -> Row:

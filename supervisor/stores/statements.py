@@ -46,6 +46,7 @@ LEASE_COLUMNS = (
     "paused",
     "forced",
     "history",
+    "trouble",
 )
 MEMBER_COLUMNS = (
     "fleet",
@@ -62,8 +63,11 @@ MEMBER_COLUMNS = (
 )
 COLUMNS = LEASE_COLUMNS + MEMBER_COLUMNS  # `beat`, `nonce`, `duration_ms`, `since`, `renewed_at` serve both
 # Those that an older SQLite file lacks: without them nothing of it changes its meaning.
-LATER_COLUMNS = frozenset(("forced", "poll_ms", "rejected"))
-FOR_PEOPLE = ("checkpoint", "open", "want", "quiet_ms", "since", "renewed_at", "history", "poll_ms", "rejected")
+LATER_COLUMNS = frozenset(("forced", "poll_ms", "rejected", "trouble"))
+FOR_PEOPLE = (
+    *("checkpoint", "open", "want", "quiet_ms", "trouble", "since", "renewed_at", "history"),
+    *("poll_ms", "rejected"),
+)
 FOR_DECISIONS = tuple(name for name in COLUMNS if name not in FOR_PEOPLE)
 LISTS = ("history", "shards")
 FLAGS = ("paused", "forced")
@@ -178,7 +182,7 @@ def _claim(write: Claim) -> Change:
     }
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
-    removes = ("quiet_ms", "forced") if write.keep_move else ("quiet_ms", "forced", "move")
+    removes = ("quiet_ms", "trouble", "forced") + (() if write.keep_move else ("move",))
     terms = (
         _is("owner", write.seen_owner),
         Equals("epoch", write.seen_epoch),
@@ -201,6 +205,8 @@ def renewal(write: Renew) -> Change:
         sets["quiet_ms"] = write.quiet_ms
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
+    if write.trouble is not None:
+        sets["trouble"] = write.trouble
     terms = (
         Equals("owner", write.owner),
         Equals("epoch", write.epoch),
@@ -214,7 +220,7 @@ def _release(write: Release) -> Change:
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
     terms = (Equals("owner", write.owner), Equals("epoch", write.epoch))
-    return Change(write.shard, sets, ("owner", "quiet_ms"), terms)
+    return Change(write.shard, sets, ("owner", "quiet_ms", "trouble"), terms)
 
 
 def _wish(write: Wish) -> Change:
@@ -248,7 +254,7 @@ def _depose(write: Depose) -> Change:
         "renewed_at": write.at,
     }
     seen = (Equals("owner", write.seen_owner), Equals("epoch", write.seen_epoch))
-    return Change(write.shard, sets, ("owner", "quiet_ms", "move"), seen)
+    return Change(write.shard, sets, ("owner", "quiet_ms", "trouble", "move"), seen)
 
 
 def _is(name: str, value: str | None) -> Term:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.changes import history_after
-from supervisor.records import HISTORY_MAX
+from supervisor.records import HISTORY_MAX, TROUBLE_MAX_BYTES
 from supervisor.stores.location import open_store
 from supervisor.writes import Applied
 from tests.contract.rows import AT, TIMEOUT_S, claim, create, depose, pause, raw_item, renew, wish
@@ -45,7 +45,8 @@ def test_a_full_row_with_aws_host_names_costs_one_write_unit(ministack: Engine, 
     assert claimed.row is not None
     beats = {"beat_high": 999_998, "beat": 999_999}
     numbers = {"open": 100, "want": 100, "quiet_ms": 86_400_000}
-    store.apply(renew(claimed.row, checkpoint="c" * 64, nonce="d" * 16, **beats, **numbers), TIMEOUT_S)
+    texts = {"checkpoint": "c" * 64, "trouble": "t" * TROUBLE_MAX_BYTES}
+    store.apply(renew(claimed.row, nonce="d" * 16, **texts, **beats, **numbers), TIMEOUT_S)
     assert store.apply(wish(claimed.row, f"{peer} balance"), TIMEOUT_S) == Applied()
     assert store.apply(pause(claimed.row), TIMEOUT_S) == Applied()
     item = raw_item(url, SHARD)
@@ -53,6 +54,6 @@ def test_a_full_row_with_aws_host_names_costs_one_write_unit(ministack: Engine, 
     deposed = raw_item(url, SHARD)
     store.close()
     assert len(item["history"]["L"]) == HISTORY_MAX
-    assert {"move", "paused", "checkpoint"} <= item.keys()
+    assert {"move", "paused", "checkpoint", "trouble"} <= item.keys()
     for row in (item, deposed):
         assert sum(len(name) + size_of(value) for name, value in row.items()) < 1024

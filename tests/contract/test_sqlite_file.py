@@ -133,7 +133,7 @@ def test_a_file_of_an_older_version_gets_the_columns_of_this_one_and_keeps_its_r
     with closing(open_store(url, path, TIMEOUT_S)) as later:
         with pytest.raises(Unfit, match="has no column 'forced' in its table leases, which `tenured init` adds"):
             later.inspect(TIMEOUT_S)
-        assert later.initialize() == f"{path} got what it missed of this version: forced, poll_ms, rejected"
+        assert later.initialize() == f"{path} got what it missed of this version: forced, trouble, poll_ms, rejected"
         assert later.read(owned.shard, TIMEOUT_S) == owned
         assert later.initialize() == f"{path} exists already"
     # Who had it open goes on.

@@ -11,7 +11,7 @@ from supervisor.records import BadRow, Lease
 from supervisor.stores.interface import Store
 from supervisor.stores.statements import Value
 from supervisor.writes import Applied, DeleteMember, PutMember, Refused, after_claim
-from tests.contract.rows import AT, ME, OTHER, TIMEOUT_S, claim, create, member, plant, release, renew
+from tests.contract.rows import AT, ME, OTHER, TIMEOUT_S, claim, create, depose, member, plant, release, renew
 
 
 def read(store: Store, shard: str = "trades/0") -> Lease:
@@ -137,6 +137,27 @@ def test_a_renewal_without_checkpoint_or_quiet_time_leaves_the_old_ones(store: S
     assert (read(store).checkpoint, read(store).quiet_ms, read(store).beat) == ("token", 12, 2)
 
 
+def test_a_renewal_tells_of_a_trouble_and_of_its_end_and_else_leaves_it(store: Store, owned: Lease) -> None:
+    told = []
+    for trouble in (None, "sink: no answer", None, 'markup <b> & "quotes" \x1b[2J \N{SNOWMAN}', ""):
+        assert store.apply(renew(read(store), trouble=trouble), TIMEOUT_S) == Applied()
+        told.append(read(store).trouble)
+    assert told == ["", *["sink: no answer"] * 2, 'markup <b> & "quotes" \x1b[2J \N{SNOWMAN}', ""]
+
+
+def test_a_trouble_goes_with_the_epoch_that_had_it(store: Store, owned: Lease) -> None:
+    def troubled() -> Lease:
+        assert store.apply(renew(read(store), trouble="sink: no answer"), TIMEOUT_S) == Applied()
+        return read(store)
+
+    for write in (claim, release):
+        assert isinstance(store.apply(write(troubled()), TIMEOUT_S), Applied)
+        assert read(store).trouble == ""
+        store.apply(claim(read(store)), TIMEOUT_S)
+    assert isinstance(store.apply(depose(troubled()), TIMEOUT_S), Applied)
+    assert read(store).trouble == ""
+
+
 @pytest.mark.parametrize("landed", [0, 1, 2, 3])
 def test_a_renewal_is_applied_whichever_of_the_attempts_since_the_last_applied_one_landed(
     store: Store, owned: Lease, landed: int
@@ -209,7 +230,7 @@ def test_each_renewal_of_a_batch_is_decided_on_its_own_and_in_order(store: Store
         assert claimed.row is not None
         rows.append(claimed.row)
     lost, gone = len(rows) // 3, len(rows) // 2
-    writes = [renew(row, checkpoint=f"at {row.shard}") for row in rows]
+    writes = [renew(row, checkpoint=f"at {row.shard}", trouble=f"sink: {row.shard}") for row in rows]
     if len(rows) > 2:
         writes[lost] = replace(writes[lost], owner=OTHER)
         writes[gone] = replace(writes[gone], shard="gone")
@@ -220,7 +241,9 @@ def test_each_renewal_of_a_batch_is_decided_on_its_own_and_in_order(store: Store
         assert outcomes.pop(lost) == Refused(rows[lost])
         del rows[gone], rows[lost], expected[:2]
     assert outcomes == expected
-    assert {read(store, row.shard).checkpoint for row in rows} == {f"at {row.shard}" for row in rows}
+    left = [read(store, row.shard) for row in rows]
+    assert {row.checkpoint for row in left} == {f"at {row.shard}" for row in rows}
+    assert {row.trouble for row in left} == {f"sink: {row.shard}" for row in rows}
 
 
 def test_a_whole_batch_that_is_refused_comes_back_with_every_row(store: Store) -> None:

@@ -99,6 +99,7 @@ function remarks(shard) {
   if (shard.paused && shard.state !== "paused") found.push(["wish", "paused"]);
   if (shard.forced) found.push(["alarm", "its owner was removed by force, claimable after its lease"]);
   if (shard.move) found.push(["wish", wished(String(shard.move))]);
+  if (shard.trouble) found.push(["alarm", printable(shard.trouble)]);
   if (shard.policy === "hold" && !shard.holding) found.push(["fact", "holds in an outage"]);
   return found;
 }

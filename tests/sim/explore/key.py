@@ -25,7 +25,7 @@ SCALARS = frozenset({int, str, bool, float, type(None)})
 LEFT_OUT = frozenset({
     "rules", "rule", "name", "shard", "reason", "nonce", "row", "history", "flaws", "at", "since", "renewed_at",
     "checkpoint", "open", "want", "quiet_ms", "policy", "fleet", "version", "digest", "host", "task", "zone",
-    "capacity", "strangers", "bad",
+    "capacity", "strangers", "bad", "trouble", "troubled",
 })  # fmt: skip
 SPANS = frozenset({"duration_ns", "longest_ns"})
 EPOCHS = frozenset({"epoch", "seen_epoch", "seen", "tried"})
