@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -32,19 +33,11 @@ def parse(data: bytes, cuts: list[int], limit: int = LIMIT) -> tuple[list[Messag
     size = 0
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for begin, end in itertools.pairwise(edges):
-        piece = data[begin:end]
-        while piece:
-            space = parser.space()
-            if space is None:
-                parsed, piece = parser.feed(piece), b""
-            else:
-                count = min(len(space), len(piece))
-                space[:count] = piece[:count]
-                parsed, piece = parser.filled(count), piece[count:]
-            messages += parsed.messages
-            controls += parsed.controls
-            size += parsed.size
-            failures += [parsed.failure] if parsed.failure else []
+        parsed = parser.feed(data[begin:end])
+        messages += parsed.messages
+        controls += parsed.controls
+        size += parsed.size
+        failures += [parsed.failure] if parsed.failure else []
     assert len(failures) <= 1
     return messages, controls, failures[0] if failures else None, size
 
@@ -172,7 +165,6 @@ def test_an_oversized_frame_is_refused_before_any_of_it_is_kept() -> None:
     parsed = parser.feed(b"\x82\x7e\x03\xe9" + b"x" * 10)
     assert parsed.failure is not None
     assert parsed.failure.code == 1009
-    assert parser.space() is None
     assert not parser.begun
 
 
@@ -180,13 +172,27 @@ def test_a_message_of_exactly_the_limit_is_accepted() -> None:
     assert parse(frame(BINARY, b"x" * 1000), [500], limit=1000)[0] == [b"x" * 1000]
 
 
-def test_a_large_frame_is_allocated_once_at_its_announced_size() -> None:
-    parser = Parser(LIMIT)
-    data = frame(BINARY, b"x" * 500_000)
-    parser.feed(data[:1000])
-    space = parser.space()
-    assert space is not None
-    assert len(space) == len(data) - 1000
+def test_a_large_frame_takes_memory_as_it_comes_and_becomes_the_message_without_a_copy() -> None:
+    size = 16 * 1024 * 1024
+    data = frame(BINARY, b"x" * size)
+    parser = Parser(size)
+    tracemalloc.start()
+    try:
+        parser.feed(data[:1000])
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+        for at in range(1000, len(data), READ_BYTES):
+            messages = parser.feed(data[at : at + READ_BYTES]).messages
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * size
+    finally:
+        tracemalloc.stop()
+    assert [len(message) for message in messages] == [size]
+
+
+@pytest.mark.parametrize("surrogate", [b"\xed\xa0", b"\xed\xbf"])
+def test_half_a_surrogate_at_the_end_of_a_fragment_fails_at_once(surrogate: bytes) -> None:
+    failure = Parser(LIMIT).feed(frame(TEXT, b"a" + surrogate, fin=False)).failure
+    assert failure is not None
+    assert failure.code == 1007
 
 
 def test_input_after_a_close_frame_is_ignored() -> None:

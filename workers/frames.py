@@ -8,8 +8,8 @@ What holds:
 - whatever was complete before the failure is delivered with it; after a failure or a close frame all input is
   ignored;
 - the same messages come out wherever the stream is cut;
-- no quadratic work: a frame larger than a read is allocated once, at the announced size, and received into place
-  (`space`, `filled`).
+- no quadratic work, and no second copy: what is larger than a read grows in a buffer that becomes the message itself
+  (`BytesIO.getvalue` hands out what it holds); memory grows with what came, not with what was announced.
 
 Speed is why it is written like this: text and binary frames with short headers, nearly all there are, run through
 `_run`, where a message costs a slice, a decode and an append. A call, a lock or a dict entry for each message would
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Protocol
 
 READ_BYTES = 131_072  # half of it costs 10 % more for each message of 1 KB (measured), more gains nothing
@@ -87,7 +88,7 @@ class Parsed:
 class Inflater(Protocol):
     """See `deflate`."""
 
-    def inflate(self, payload: bytes | bytearray, final: bool, room: int) -> bytes | Failure:
+    def inflate(self, payload: bytes, final: bool, room: int) -> bytes | Failure:
         """What a frame adds to its message, in order, at most `room` bytes; `final`: the message ends with it."""
 
 
@@ -129,15 +130,15 @@ def _run(data: bytes, position: int, limit: int, messages: list[Message]) -> tup
 
 
 class Parser:
-    """One connection's stream. After each read: `feed` the bytes, or `filled` if `space` said where to read to."""
+    """One connection's stream: `feed` it what each read brings."""
 
     __slots__ = (
+        "_character",
         "_compressed",
-        "_decoder",
         "_done",
-        "_filled",
         "_fragments",
         "_frame_limit",
+        "_held",
         "_inflater",
         "_large",
         "_large_first",
@@ -155,13 +156,13 @@ class Parser:
         self._frame_limit = message_max_bytes + message_max_bytes // 7 + 64  # deflate makes nothing larger than this
         self._compressed = False  # the fragmented message that is under way
         self._tail = b""  # an incomplete frame, smaller than a read
-        self._missing = 0  # how many bytes complete it, once its header is known
-        self._large: bytearray | None = None  # the payload of an incomplete frame, at its full size
+        self._missing = 0  # how many bytes complete it or the large one, once its header is known
+        self._large: BytesIO | None = None  # the payload of an incomplete frame, as far as it has come
         self._large_first = 0
-        self._filled = 0
         self._opcode = 0  # of the fragmented message that is under way; 0: none
-        self._fragments = bytearray()
-        self._decoder: codecs.IncrementalDecoder | None = None  # made for the first fragment of a text
+        self._fragments: BytesIO | None = None  # its payload so far, made for its first fragment
+        self._held = 0  # how many bytes that is
+        self._character = b""  # the begin of one that the next fragment of a text goes on with
         self._done = False
 
     @property
@@ -169,24 +170,8 @@ class Parser:
         """A frame has begun and is not complete."""
         return bool(self._tail) or self._large is not None
 
-    def space(self) -> memoryview | None:
-        """Where the next bytes belong, if they belong to a large frame; then call `filled` instead of `feed`."""
-        return None if self._large is None else memoryview(self._large)[self._filled :]
-
-    def filled(self, count: int) -> Parsed:
-        """`count` bytes were received into `space`."""
-        messages: list[Message] = []
-        self._filled += count
-        payload = self._large
-        if payload is None or self._filled < len(payload):
-            return Parsed(messages, [], None, 0, False)
-        self._large = None
-        try:
-            size = self._take(self._large_first, payload, messages, [])
-        except _Violation as violation:
-            self._done = True
-            return Parsed(messages, [], violation.failure, 0, True)
-        return Parsed(messages, [], None, size, True)
+    def space(self) -> None:
+        """None: whatever comes is fed."""
 
     def feed(self, data: bytes) -> Parsed:
         """All that `data` completes."""
@@ -198,7 +183,13 @@ class Parser:
         tail, self._tail = self._tail, b""
         size = position = 0
         try:
-            if tail and 0 < self._missing <= len(data):  # join one frame rather than copy the whole read
+            if self._large is not None:
+                position = self._grow(self._large, data)
+                if self._missing:
+                    return Parsed(messages, controls, None, 0, False)
+                payload, self._large = self._large.getvalue(), None
+                size = self._take(self._large_first, payload, messages, controls)
+            elif tail and 0 < self._missing <= len(data):  # join one frame rather than copy the whole read
                 position = self._missing
                 _, size = self._step(tail + data[:position], 0, messages, controls)
             elif tail:
@@ -243,17 +234,23 @@ class Parser:
             size = int.from_bytes(data[position + 2 : position + header], "big")
             if size < (126 if header == 4 else 65_536) or size >= 1 << 63:
                 raise _Violation(PROTOCOL_ERROR, "the length of a frame is not written the shortest way")
-        held = len(self._fragments)
+        held = self._held
         if not first & 0x08 and held + size > self._limit and not self._may_be_inflated(first, size):
             raise _Violation(TOO_BIG, f"a message has at least {held + size} bytes, at most {self._limit} are allowed")
         start, end = position + header, position + header + size
         if end > len(data):
-            if header + size > READ_BYTES:
-                self._large, self._large_first, self._filled = bytearray(size), first, len(data) - start
-                self._large[: self._filled] = data[start:]
             self._missing = end - len(data)
+            if header + size > READ_BYTES:
+                self._large, self._large_first = BytesIO(), first
+                self._large.write(memoryview(data)[start:])
             return 0, 0
         return header + size, self._take(first, data[start:end], messages, controls)
+
+    def _grow(self, large: BytesIO, data: bytes) -> int:
+        """Add what belongs to the large frame: how many bytes that are."""
+        part = data if len(data) <= self._missing else memoryview(data)[: self._missing]
+        self._missing -= large.write(part)
+        return len(part)
 
     def _check(self, first: int, size: int) -> None:
         """The two bytes that every frame has, before any more is awaited."""
@@ -273,20 +270,20 @@ class Parser:
         elif self._opcode:
             raise _Violation(PROTOCOL_ERROR, "a new message begins inside a fragmented one")
 
-    def _take(self, first: int, payload: bytes | bytearray, messages: list[Message], controls: list[Control]) -> int:
+    def _take(self, first: int, payload: bytes, messages: list[Message], controls: list[Control]) -> int:
         """A whole frame that passed `_check`; returns the payload of the message that it completes, or 0."""
         opcode = first & _OPCODE
         if opcode & 0x08:
-            controls.append(self._control(opcode, bytes(payload)))
+            controls.append(self._control(opcode, payload))
             return 0
         if first & _FIN and opcode != _CONTINUATION:
             if first & _COMPRESSED:
                 payload = self._inflated(payload, True)
-            messages.append(_text(payload) if opcode == _OP_TEXT else bytes(payload))
+            messages.append(_text(payload) if opcode == _OP_TEXT else payload)
             return len(payload)
         return self._fragment(first, payload, messages)
 
-    def _fragment(self, first: int, payload: bytes | bytearray, messages: list[Message]) -> int:
+    def _fragment(self, first: int, payload: bytes, messages: list[Message]) -> int:
         opcode = first & _OPCODE or self._opcode
         final = bool(first & _FIN)
         if not self._opcode:
@@ -294,19 +291,29 @@ class Parser:
         if self._compressed:
             payload = self._inflated(payload, final)
         if opcode == _OP_TEXT:
-            if self._decoder is None:
-                self._decoder = codecs.getincrementaldecoder("utf-8")()
-            try:
-                self._decoder.decode(payload, final)
-            except UnicodeDecodeError:
-                raise _Violation(BAD_TEXT, "a fragmented text message is not UTF-8") from None
-        self._fragments += payload
+            self._check_text(payload, final)
+        if self._fragments is None:
+            self._fragments = BytesIO()
+        self._held += self._fragments.write(payload)
         self._opcode = opcode
         if not final:
             return 0
-        whole, self._fragments, self._opcode = self._fragments, bytearray(), 0
-        messages.append(_text(whole) if opcode == _OP_TEXT else bytes(whole))
+        whole = self._fragments.getvalue()
+        self._fragments, self._held, self._opcode = None, 0, 0
+        messages.append(_text(whole) if opcode == _OP_TEXT else whole)
         return len(whole)
+
+    def _check_text(self, payload: bytes, final: bool) -> None:
+        """A fragment may end inside a character, but not after octets that begin none."""
+        data = self._character + payload
+        try:
+            used = codecs.utf_8_decode(data, "strict", final)[1]
+        except UnicodeDecodeError:
+            raise _Violation(BAD_TEXT, "a fragmented text message is not UTF-8") from None
+        self._character = begin = data[used:]
+        # Python waits for the third octet of a surrogate, which some of its error handlers let through
+        if len(begin) == 2 and begin[0] == 0xED and begin[1] >= 0xA0:
+            raise _Violation(BAD_TEXT, "a fragmented text message holds a surrogate, which is not UTF-8")
 
     # --- compression ----------------------------------------------------------------------------------------
 
@@ -317,9 +324,9 @@ class Parser:
         """It is compressed, and no larger than what fits could be."""
         return bool(first & _COMPRESSED or (self._opcode and self._compressed)) and size <= self._frame_limit
 
-    def _inflated(self, payload: bytes | bytearray, final: bool) -> bytes:
+    def _inflated(self, payload: bytes, final: bool) -> bytes:
         assert self._inflater is not None  # else the bit was refused
-        data = self._inflater.inflate(payload, final, self._limit - len(self._fragments))
+        data = self._inflater.inflate(payload, final, self._limit - self._held)
         if isinstance(data, Failure):
             raise _Violation(data.code, data.reason)
         return data
@@ -343,7 +350,7 @@ class Parser:
         return Close(code, reason)
 
 
-def _text(payload: bytes | bytearray) -> str:
+def _text(payload: bytes) -> str:
     try:
         return payload.decode()
     except UnicodeDecodeError:

@@ -84,21 +84,15 @@ class Talk:
 
     def _read(self) -> Parsed | None:
         """None: there was nothing yet."""
-        space = self._parser.space()
         try:
-            if space is None:
-                data = self._sock.recv(READ_BYTES)
-                count = len(data)
-            else:
-                data = b""
-                count = self._sock.recv_into(space)
+            data = self._sock.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except OSError as error:
             raise Refused(Refusal(f"the connection broke: {error.strerror or type(error).__name__}")) from None
-        if not count:
+        if not data:
             raise Refused(Refusal("the server ended the connection without a close frame"))
-        return self._parser.feed(data) if space is None else self._parser.filled(count)
+        return self._parser.feed(data)
 
 
 def printed(message: Message) -> str:
