@@ -43,6 +43,8 @@ EVENTS = frozenset(
         "connection.opened",
         "connection.closed",
         "connection.silent",
+        "checkpoint.dropped",
+        "sequence.gap",
         "store.unreachable",
         "store.reachable",
         "row.rejected",
