@@ -129,8 +129,11 @@ class Peer:
         self.feed.closing.wait()
 
     def _take(self, count: int) -> bytes:
-        while len(self._held) < count:
-            self._held += self._more()
+        pieces, size = [self._held], len(self._held)
+        while size < count:
+            pieces.append(self._more())
+            size += len(pieces[-1])
+        self._held = b"".join(pieces)
         taken, self._held = self._held[:count], self._held[count:]
         return taken
 

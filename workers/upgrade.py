@@ -24,6 +24,7 @@ EXTENSION = "permessage-deflate"  # bare: each parameter that concerns us a serv
 MANDATORY_EXTENSION = 1010
 _EXTENSIONS = "sec-websocket-extensions"
 _NO_URL = re.compile("[\\0- \x7f]")
+_LISTS = (_EXTENSIONS, "connection")
 _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
 
 
@@ -73,7 +74,8 @@ class Request:
     def _check_header(self, name: str, value: str) -> None:
         lower = name.lower()
         if lower == _EXTENSIONS:
-            raise Refused(Refusal(f"header {name} is set by compression = deflate alone, leave it out", permanent=True))
+            sentence = f"header {name} asks for an extension; leave it out, compression = deflate is how to ask for one"
+            raise Refused(Refusal(sentence, permanent=True))
         if lower in _OURS:
             raise Refused(Refusal(f"header {name} belongs to the upgrade itself, leave it out", permanent=True))
         if any(character < " " and character != "\t" for character in name + value):
@@ -92,8 +94,8 @@ class Request:
         for line in lines:
             name, _, value = line.decode("latin-1").partition(":")
             name, value = name.strip().lower(), value.strip()
-            # this one is a list, which may be spread over several lines
-            answer[name] = f"{answer[name]}, {value}" if name == _EXTENSIONS and name in answer else value
+            # these two are lists, which may be spread over several lines
+            answer[name] = f"{answer[name]}, {value}" if name in _LISTS and name in answer else value
         if int(words[1]) != 101:
             raise Refused(answered(int(words[1]), answer.get("retry-after"), unix_s))
         if _EXTENSIONS in answer and not self._deflate:
@@ -102,7 +104,7 @@ class Request:
         protocol = answer.get("sec-websocket-protocol", "").lower()
         if (
             answer.get("upgrade", "").lower() != "websocket"
-            or "upgrade" not in answer.get("connection", "").lower()
+            or "upgrade" not in [token.strip() for token in answer.get("connection", "").lower().split(",")]
             or answer.get("sec-websocket-accept") != accept_of(self._key)
         ):
             raise Refused(Refusal("the upgrade failed: the answer is not one to our request"))
