@@ -4,10 +4,13 @@ What holds:
 
 - each hand-over, and again each write of the sink, is preceded by a look at the board: at or after the deadline this
   process ends on the spot (the kernel's timer normally was first);
-- a sink that may wait (`Lane`) runs in a thread of its own with a bounded queue; the loop asks `full` before it reads
-  on, so that a slow consumer slows the peer down and loses nothing;
-- a checkpoint is on the board only after the sink has flushed every event handed over before it. Commits are at least
-  `COMMIT_INTERVAL_S` apart, since a token travels with a renewal anyway, and flushing may mean a disk;
+- a sink that may wait (`Lane`) runs in a thread of its own with a bounded queue. By default the loop asks `full` before
+  it reads on, so that a slow consumer slows the peer down and loses nothing; a lane that drops loses the oldest events
+  that wait instead, whole batches of them, and counts them;
+- the sink gets what waits in slices, so that what is made of it for a write is small, and each write is progress;
+- a checkpoint is on the board only after the sink has flushed every event handed over before it that was not dropped:
+  one that was is done with, or each new child would ask for it again. Commits are at least `COMMIT_INTERVAL_S` apart,
+  since a token travels with a renewal anyway, and flushing may mean a disk;
 - an error of a sink ends the child: `failure` says why.
 
 A frozen machine can still be between the look and the write; the epoch in each event is for that.
@@ -17,18 +20,25 @@ from __future__ import annotations
 
 import _thread
 import os
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import TYPE_CHECKING, Protocol
 
 from workers.board import DEADLINE, Slot
 from workers.envelope import Batch
 from workers.kernel import boottime_ns
-from workers.sinks.interface import Sink
+from workers.sinks.interface import Sink, SinkFailed
+
+if TYPE_CHECKING:
+    from workers.sinks.condition import Condition
 
 FENCED = 3  # exit code of a child that saw its deadline pass
-QUEUE_MAX_BYTES = 4 * 1024 * 1024
+SLICE_BYTES = 256 * 1024  # of one write of the sink, as `weight` counts; one batch may be larger
 COMMIT_INTERVAL_S = 0.25
-_MESSAGE_BYTES = 64  # what Python needs for a message beside its payload
+_BATCH_BYTES = 400  # what Python needs for a batch that waits, beside its messages
+_MESSAGE_BYTES = 24  # its place in a list, and what the allocator adds
 
 
 def end_if_fenced(slot: Slot, now_ns: int) -> None:
@@ -37,10 +47,24 @@ def end_if_fenced(slot: Slot, now_ns: int) -> None:
         os._exit(FENCED)
 
 
+def weight(batch: Batch) -> int:
+    """The memory that a batch takes while it waits: four times its text, if one character in it is no common one."""
+    named = sum(map(getsizeof, batch.ids)) if batch.ids else 0
+    return _BATCH_BYTES + _MESSAGE_BYTES * len(batch.messages) + sum(map(getsizeof, batch.messages)) + named
+
+
 class Delivery(Protocol):
     @property
     def full(self) -> bool:
         """Do not `put` now if that can be avoided."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of events that were put and are not written."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that were put and never will be written."""
 
     @property
     def failure(self) -> str:
@@ -62,6 +86,7 @@ class Direct:
     """For a sink that never waits: it is called on the loop itself."""
 
     full = False
+    waiting_bytes = dropped = 0
 
     def __init__(self, sink: Sink, slot: Slot) -> None:
         self._sink = sink
@@ -81,39 +106,85 @@ class Direct:
         self.finished = True
 
 
-class Lane:
-    """For a sink that may wait: a thread, and a queue of `QUEUE_MAX_BYTES`. `wake` is called from the thread when
-    there is room again, and when it ends."""
+@dataclass(slots=True)
+class _Waiting:
+    batch: Batch
+    weight: int
+    token: str | None = None  # to commit behind the batch
 
-    def __init__(self, sink: Sink, slot: Slot, wake: Callable[[], None]) -> None:
-        self._sink = sink
-        self._slot = slot
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """What the sink gets at once, and then the newest token behind it."""
+
+    batches: list[Batch]
+    weight: int
+    token: str | None
+    last: bool
+
+
+class Lane:
+    """For a sink that may wait: a thread, and a queue of about `max_bytes`. `wake` is called from the thread when there
+    is room again, and when it ends."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        slot: Slot,
+        condition: Condition,
+        wake: Callable[[], object],
+        max_bytes: int,
+        drops: bool = False,
+    ) -> None:
+        self._sink, self._slot = sink, slot
+        self._condition = condition
         self._wake = wake
+        self._max_bytes, self._drops = max_bytes, drops
+        self._slice_bytes = min(SLICE_BYTES, max_bytes // 4)
         self._lock = _thread.allocate_lock()
         self._wanted = _thread.allocate_lock()  # free when there is something to do for the thread
         self._wanted.acquire()
-        self._queue: list[Batch] = []
-        self._queued_bytes = 0
-        self._token: str | None = None  # stands behind all of the queue
+        self._queue: deque[_Waiting] = deque()
+        self._token: str | None = None  # stands before the queue: what was put before it was taken or dropped
         self._closing = False
+        self.waiting_bytes = 0
+        self.dropped = 0
         self.failure = ""
         self.finished = False
         _thread.start_new_thread(self._run, ())  # not `threading`: see `fence`
 
     @property
     def full(self) -> bool:
-        return self._queued_bytes >= QUEUE_MAX_BYTES
+        return self.waiting_bytes >= self._max_bytes and not self._drops
 
     def put(self, batch: Batch) -> None:
         end_if_fenced(self._slot, boottime_ns())
+        waiting = _Waiting(batch, weight(batch))
         with self._lock:
-            self._queue.append(batch)
-            self._queued_bytes += _weight(batch)
+            self._queue.append(waiting)
+            self.waiting_bytes += waiting.weight
+            if self._drops:
+                self._make_room()
             self._rouse()
+
+    def _make_room(self) -> None:
+        """Under the lock. The newest batch stays, however large it is."""
+        while self.waiting_bytes > self._max_bytes and len(self._queue) > 1:
+            oldest = self._queue.popleft()
+            self.waiting_bytes -= oldest.weight
+            self.dropped += len(oldest.batch.messages)
+            self._token = self._token if oldest.token is None else oldest.token
 
     def commit(self, token: str) -> None:
         with self._lock:
-            self._token = token
+            if self._queue:
+                last = self._queue[-1]
+                more = len(token) - len(last.token or "")
+                last.token = token
+                last.weight += more
+                self.waiting_bytes += more
+            else:
+                self._token = token
             self._rouse()
 
     def finish(self) -> None:
@@ -126,12 +197,18 @@ class Lane:
         if self._wanted.locked():
             self._wanted.release()
 
+    # --- the thread -----------------------------------------------------------------------------------------
+
     def _run(self) -> None:
         try:
             self._work()
+            self._condition.begun()
             self._sink.close()
+        except SinkFailed as error:
+            self.failure = str(error)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
+        self._condition.ended()
         self.finished = True
         self._wake()
 
@@ -139,37 +216,46 @@ class Lane:
         token: str | None = None
         committed_ns = 0
         while True:
-            batches, newer, closing = self._next(None if token is None else COMMIT_INTERVAL_S)
-            token = token if newer is None else newer
-            if batches:
-                self._deliver(batches)
+            piece = self._next(None if token is None else COMMIT_INTERVAL_S)
+            if piece.batches:
+                self._deliver(piece)
+            token = token if piece.token is None else piece.token
             due_ns = committed_ns + int(COMMIT_INTERVAL_S * 1e9)
-            if token is not None and (closing or boottime_ns() >= due_ns):
-                self._sink.flush()
-                self._slot.write_checkpoint(token)
-                token, committed_ns = None, boottime_ns()
-            if closing and not batches:
-                self._sink.flush()
+            if piece.last or (token is not None and boottime_ns() >= due_ns):
+                self._flush()
+                if token is not None:
+                    self._slot.write_checkpoint(token)
+                    token, committed_ns = None, boottime_ns()
+            if piece.last:
                 return
 
-    def _next(self, timeout_s: float | None) -> tuple[list[Batch], str | None, bool]:
-        """All that waits: events, the newest token, whether this is the end. Their bytes count until written."""
+    def _next(self, timeout_s: float | None) -> _Slice:
+        """Some of what waits. It counts as waiting until it is written."""
         if not (self._queue or self._token is not None or self._closing):  # what comes after this look frees `_wanted`
             self._wanted.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        batches: list[Batch] = []
+        size = 0
         with self._lock:
-            batches, self._queue = self._queue, []
-            token, self._token = self._token, None
-            return batches, token, self._closing
+            queue, token, self._token = self._queue, self._token, None
+            while queue and (not batches or size + queue[0].weight <= self._slice_bytes):
+                waiting = queue.popleft()
+                batches.append(waiting.batch)
+                size += waiting.weight
+                token = token if waiting.token is None else waiting.token
+            return _Slice(batches, size, token, self._closing and not queue)
 
-    def _deliver(self, batches: list[Batch]) -> None:
+    def _deliver(self, piece: _Slice) -> None:
         end_if_fenced(self._slot, boottime_ns())
-        self._sink.write(batches)
+        self._condition.begun()
+        self._sink.write(piece.batches)
+        self._condition.ended()
         with self._lock:
             was_full = self.full
-            self._queued_bytes -= sum(map(_weight, batches))
-        if was_full:
+            self.waiting_bytes -= piece.weight
+        if was_full and not self.full:
             self._wake()
 
-
-def _weight(batch: Batch) -> int:
-    return batch.size + _MESSAGE_BYTES * len(batch.messages)
+    def _flush(self) -> None:
+        self._condition.begun()
+        self._sink.flush()
+        self._condition.ended()

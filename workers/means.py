@@ -6,17 +6,20 @@ import ssl
 from dataclasses import dataclass
 
 from workers import tls
-from workers.handler import Handler, load
+from workers.blame import in_words
+from workers.handler import BadHandler, Handler, load
 from workers.log import Write
 from workers.preload import Contexts, Handlers
-from workers.sinks.own import Sink
-from workers.spec import Scope
+from workers.sinks import own
+from workers.sinks.choice import context_of, sink_of
+from workers.sinks.interface import BadSink, Report, Sink
+from workers.spec import Scope, Task
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """`handlers` (sinks of users among them) and `contexts` are by the texts in the configuration; what could not be shared is missing there, and
-    made by each child. `stdout_fd` is the real stdout, for the sink alone."""
+    """`handlers` (and classes of sinks) and `contexts` are by what the configuration says; what could not be shared is
+    missing there, and made by each child. `stdout_fd` is the real stdout, for the sink alone."""
 
     handlers: Handlers
     contexts: Contexts
@@ -32,10 +35,24 @@ class Means:
         found = self.handlers.get(reference)
         return found if found and issubclass(found, Handler) else load(reference, scope.base, scope.python_path)
 
-    def sink(self, reference: str, scope: Scope) -> type[Sink]:
-        """The class of a sink of the user's own, as above."""
-        found = self.handlers.get(reference)
-        return found if found and issubclass(found, Sink) else load(reference, scope.base, scope.python_path, (Sink,))
+    def sink(self, task: Task, report: Report) -> Sink:
+        """Open. Raises `BadSink` or `BadHandler`."""
+        scope = task.scope
+        context = context_of(task, report, self.stdout_fd)
+        sink = sink_of(scope.spec.sink, context, lambda reference: self._class_of_sink(reference, scope))
+        sink.open()
+        return sink
+
+    def _class_of_sink(self, reference: str, scope: Scope) -> type[own.Sink]:
+        shared = self.handlers.get(reference)
+        if shared and issubclass(shared, own.Sink):
+            return shared
+        try:
+            return load(reference, scope.base, scope.python_path, (own.Sink,))
+        except BadHandler:
+            raise
+        except Exception as error:  # of its module
+            raise BadSink(f"sink {reference} cannot be imported: {in_words(error)}") from None
 
     def context(self, scope: Scope) -> ssl.SSLContext:
         """Raises ValueError."""

@@ -1,7 +1,8 @@
 """Events on their way out: numbered, counted on the board, handed to the delivery.
 
 What holds: `seq` counts from 1 within the epoch, without a gap, in the order of delivery. Whoever has to wait for the
-sink outside of the loop's turn keeps the child's heartbeat going.
+sink outside of the loop's turn keeps the child's heartbeat going, and shows how the sink fares. A consumer sees by a
+gap in `seq` what `overflow = drop_oldest` lost.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import os
 import select
 
-from workers.board import BYTES, HEARTBEAT, MESSAGES, Slot
+from workers.board import BYTES, EVENTS_DROPPED, HEARTBEAT, MESSAGES, Slot
 from workers.delivery import Delivery, Direct, Lane
 from workers.envelope import Batch
 from workers.frames import Message
 from workers.kernel import boottime_ns
+from workers.log import Log
 from workers.marks import Ids, Marks
+from workers.sinks.condition import Condition
 from workers.sinks.interface import Sink
+from workers.spec import StreamSpec
 
 _WAIT_MAX_MS = 500
+_SAID_EVERY_NS = 10_000_000_000
 
 
 class Bell:
@@ -47,11 +52,16 @@ class Outflow:
     """What a handler's events, or the messages themselves, go through. The delivery begins with its first work: until
     then a child has a thread less."""
 
-    def __init__(self, slot: Slot, sink: Sink, bell: Bell, marks: Marks) -> None:
+    def __init__(
+        self, slot: Slot, sink: Sink, condition: Condition, log: Log, spec: StreamSpec, bell: Bell, marks: Marks
+    ) -> None:
         self._slot, self._words = slot, slot.words
-        self._sink = sink
+        self._sink, self._condition = sink, condition
+        self._log = log
+        self._spec = spec
         self._bell = bell
         self._marks = marks
+        self._dropped_said = self._dropped_said_ns = 0
         self._delivery: Delivery | None = None
         self._seq = self._messages = self._bytes = 0
         self.token = ""  # the newest one that stands behind the events handed over so far, safe already or not
@@ -67,9 +77,27 @@ class Outflow:
 
     def _begun(self) -> Delivery:
         if self._delivery is None:
-            sink, slot = self._sink, self._slot
-            self._delivery = Direct(sink, slot) if sink.inline else Lane(sink, slot, self._bell.ring)
+            sink, slot, spec = self._sink, self._slot, self._spec
+            if sink.inline:
+                self._delivery = Direct(sink, slot)
+            else:
+                drops = spec.overflow == "drop_oldest"
+                self._delivery = Lane(sink, slot, self._condition, self._bell.ring, spec.sink_buffer, drops)
         return self._delivery
+
+    def show(self, now_ns: int) -> None:
+        """How the delivery fares; in each turn of the loop, and by whoever waits here instead."""
+        if self._delivery is not None:
+            self._condition.show(self._delivery.waiting_bytes, now_ns)
+            if self._delivery.dropped != self._dropped_said:
+                self._show_dropped(self._delivery.dropped, now_ns)
+
+    def _show_dropped(self, dropped: int, now_ns: int, last: bool = False) -> None:
+        self._words[EVENTS_DROPPED] = dropped
+        if now_ns >= self._dropped_said_ns + _SAID_EVERY_NS or last:
+            reason = "the sink is slower than the feed, and overflow = drop_oldest"
+            self._log("events.dropped", "WARNING", count=dropped - self._dropped_said, total=dropped, reason=reason)
+            self._dropped_said, self._dropped_said_ns = dropped, now_ns
 
     def deliver(
         self, connection: int | None, messages: list[Message], size: int, at_ns: int, ids: Ids | None = None
@@ -93,13 +121,18 @@ class Outflow:
 
     def wait_for_room(self) -> None:
         while self.full and not self.failure:
-            self._words[HEARTBEAT] = boottime_ns()
-            self._bell.wait()
+            self._pause()
+
+    def _pause(self) -> None:
+        self._words[HEARTBEAT] = now_ns = boottime_ns()
+        self.show(now_ns)
+        self._bell.wait()
 
     def finish(self) -> None:
         """Wait until everything is safe and the sink is closed."""
         delivery = self._begun()
         delivery.finish()
         while not delivery.finished:
-            self._words[HEARTBEAT] = boottime_ns()
-            self._bell.wait()
+            self._pause()
+        if delivery.dropped != self._dropped_said:
+            self._show_dropped(delivery.dropped, boottime_ns(), last=True)

@@ -32,7 +32,6 @@ from workers.checkpoint import Checkpoint
 from workers.connection import NEVER_NS, Connection, State
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Clock, Dispatch
-from workers.envelope import Envelope
 from workers.failures import Failures
 from workers.frames import Message, Parser
 from workers.gaps import Gaps
@@ -45,8 +44,8 @@ from workers.marks import Marks
 from workers.means import Means
 from workers.outflow import Bell, Outflow
 from workers.session import Policy, policy_of
-from workers.sinks.choice import sink_of
-from workers.sinks.interface import BadSink, Sink
+from workers.sinks.condition import Condition
+from workers.sinks.interface import BadSink
 from workers.spec import Scope, Task
 from workers.target import Target, Targets, Templates
 from workers.troubles import Troubles
@@ -88,11 +87,9 @@ def _unfit(means: Means, reason: str, task: Task, _slot: Slot, _wakeup_fd: int) 
 
 
 def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
-    means, spec = stream.means, stream.scope.spec
+    means = stream.means
     try:
-        sink = sink_of(spec.sink, stream.scope.base, Envelope(task.shard, task.epoch), means.stdout_fd)
-        sink.open()
-        shard = _Shard(stream, task, slot, sink, _made(means, stream.scope))
+        shard = _Shard(stream, task, slot, _made(means, stream.scope))
     except (BadHandler, BadSink, ValueError) as error:
         return _unfit(means, str(error), task, slot, wakeup_fd)
     return shard.run(wakeup_fd)
@@ -112,7 +109,7 @@ def _made(means: Means, scope: Scope) -> Handler | None:
 class _Shard:
     """The loop, and the home of its connections (see `home`)."""
 
-    def __init__(self, stream: _Stream, task: Task, slot: Slot, sink: Sink, handler: Handler | None) -> None:
+    def __init__(self, stream: _Stream, task: Task, slot: Slot, handler: Handler | None) -> None:
         self.policy = stream.policy
         self.log = Log(stream.means.write_log, task)
         self.message_max_bytes = stream.scope.spec.max_message
@@ -122,11 +119,11 @@ class _Shard:
         self._epoll = select.epoll()
         self._ready: dict[int, Callable[[int], object]] = {}  # by file: what to do when epoll reports events of it
         self._bell = Bell()
-        self._outflow = Outflow(slot, sink, self._bell, stream.marks)
+        self._troubles = Troubles(slot)
+        self._outflow = self._begun_outflow(stream)
         self._checkpoint = Checkpoint(task, slot, self._outflow, self.log)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Connection] = set()
-        self._troubles = Troubles(slot)
         self._paused: set[Connection] = set()
         self._floors: dict[str, int] = {}
         self._due_ns = 0
@@ -139,6 +136,13 @@ class _Shard:
         gaps = Gaps(slot, self.log, task.scope.spec.on_gap == "reconnect")
         resumes = stream.templates.resuming
         self._intake = Intake(stream.marks, gaps, resumes, self._checkpoint, self._outflow, self._dispatch)
+
+    def _begun_outflow(self, stream: _Stream) -> Outflow:
+        """Raises `BadSink` or `BadHandler`."""
+        task, slot = self._task, self._slot
+        condition = Condition(slot, self.log, self._troubles)
+        sink = stream.means.sink(task, condition)
+        return Outflow(slot, sink, condition, self.log, task.scope.spec, self._bell, stream.marks)
 
     def _dispatched(self, handler: Handler, marks: Marks) -> Dispatch:
         failures = Failures(self.log, self._words, self._troubles, file_of(type(handler)))
@@ -190,6 +194,7 @@ class _Shard:
             now_ns = boottime_ns()
         if now_ns >= self._due_ns:
             self._tick(now_ns)
+        self._outflow.show(now_ns)
         if self._paused:
             self._resume(now_ns)
         if self._ended:

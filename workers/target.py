@@ -42,6 +42,19 @@ class Templates:
         self.resuming = any("checkpoint" in text.names() for text in told)  # the far end is told where to go on
 
 
+def variables_of(task: Task) -> dict[str, str]:
+    """What templates of a child may name, whatever the connection."""
+    scope = task.scope
+    return {
+        "fleet": scope.fleet,
+        "stream": scope.spec.stream,
+        "shard": task.shard,
+        "index": task.index,
+        "epoch": str(task.epoch),
+        "host": scope.host,
+    }
+
+
 class Targets:
     """What the templates of its stream become in a shard."""
 
@@ -49,16 +62,9 @@ class Targets:
 
     def __init__(self, templates: Templates, task: Task, environment: Mapping[str, str]) -> None:
         self._templates = templates
-        self._scope = scope = task.scope
+        self._scope = task.scope
         self._environment = environment
-        self._variables = {
-            "fleet": scope.fleet,
-            "stream": scope.spec.stream,
-            "shard": task.shard,
-            "index": task.index,
-            "epoch": str(task.epoch),
-            "host": scope.host,
-        }
+        self._variables = variables_of(task)
 
     def address(self, connection: int, checkpoint: str) -> tuple[str, dict[str, str]]:
         """Url and headers of a connection. Raises `TemplateError`."""

@@ -1,25 +1,68 @@
-"""From the text of `sink =` to a sink."""
+"""From the text of `sink =` to a sink. What only some children need is imported by them alone."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
 
 from workers.envelope import Envelope
+from workers.sinks import own
 from workers.sinks.discard import Discard
-from workers.sinks.interface import BadSink, Sink
+from workers.sinks.interface import BadSink, Report, Sink, SinkContext
 from workers.sinks.jsonl import Jsonl
 from workers.sinks.stdout import Stdout
+from workers.spec import Task
+from workers.target import variables_of
 
-FORMS = "stdout, jsonl:PATH or discard"
+FORMS = "stdout, jsonl:PATH, http(s)://..., kinesis:NAME, sqs:URL, discard, FILE.py:CLASS or MODULE:CLASS"
+_NETWORK = {  # by what stands before the first colon: made of the text and a context, or raises BadSink
+    "http": ("workers.sinks.http", "Http"),
+    "https": ("workers.sinks.http", "Http"),
+    "kinesis": ("workers.sinks.kinesis", "Kinesis"),
+    "sqs": ("workers.sinks.sqs", "Sqs"),
+}
 
 
-def sink_of(text: str, base: str, envelope: Envelope, stdout_fd: int) -> Sink:
-    """A sink, not yet open; a relative path resolves against `base`. Raises `BadSink`."""
+def context_of(task: Task, report: Report, stdout_fd: int) -> SinkContext:
+    scope = task.scope
+    return SinkContext(
+        envelope=Envelope(task.shard, task.epoch),
+        shard=task.shard,
+        epoch=task.epoch,
+        spec=scope.spec,
+        report=report,
+        variables=variables_of(task),
+        environment=os.environ,
+        base=scope.base,
+        credentials=scope.credentials,
+        stdout_fd=stdout_fd,
+        index=task.index,
+        checkpoint=task.checkpoint,
+        connections=len(scope.spec.url) or 1,
+    )
+
+
+def sink_of(text: str, context: SinkContext, load: Callable[[str], type[own.Sink]]) -> Sink:
+    """A sink, not yet open. Raises `BadSink`, or what the module of a sink of the user's own raises."""
     kind, _, rest = text.partition(":")
     if text == "stdout":
-        return Stdout(stdout_fd, envelope)
+        return Stdout(context)
     if text == "discard":
         return Discard()
     if kind == "jsonl" and rest:
-        return Jsonl(os.path.join(base, rest), envelope)
+        return Jsonl(os.path.join(context.base, rest), context)
+    if kind in _NETWORK and rest:
+        module, name = _NETWORK[kind]
+        return cast(Sink, getattr(import_module(module), name)(text, context))
+    if is_class(text):
+        return own.Own(load(text), context)
     raise BadSink(f"sink {text!r} is none, expected {FORMS}")
+
+
+def is_class(text: str) -> bool:
+    """It names a class of the user's own."""
+    place, colon, name = text.rpartition(":")
+    kind = text.partition(":")[0]
+    return bool(colon and place) and name.isidentifier() and kind not in ("stdout", "discard", "jsonl", *_NETWORK)

@@ -8,21 +8,13 @@ What holds: the thread writes what it knows and never waits; only the loop logs,
 
 from __future__ import annotations
 
-import os
-
-from workers.board import DEADLINE, SINK_RETRIES, SINK_STALLED, SINK_WAITING, Slot
+from workers.board import SINK_RETRIES, SINK_STALLED, SINK_WAITING, Slot
+from workers.delivery import end_if_fenced
 from workers.kernel import boottime_ns
 from workers.log import Log, Value
 from workers.troubles import Troubles
 
-FENCED = 3  # exit code of a child that saw its deadline pass
 STALLED_NS = 5_000_000_000
-
-
-def end_if_fenced(slot: Slot, now_ns: int) -> None:
-    """Nothing may be delivered at or after the deadline: not even an exit handler runs."""
-    if now_ns >= slot.words[DEADLINE]:
-        os._exit(FENCED)
 
 
 class Condition:

@@ -13,7 +13,7 @@ something went through, `fenced` before each new request or attempt, since the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,6 +79,3 @@ class SinkContext:
     index: str = ""
     checkpoint: str | None = None
     connections: int = 1
-
-
-Load = Callable[[str], type[object]]  # the class that a reference names, of a sink of the user's own

@@ -10,28 +10,34 @@ finds it begins with a line break. The mark has to be where all children see it 
 children of another fork server, and that is the open file itself: the number of the signal that it would send
 (F_SETSIG) is an integer that the kernel keeps for it and that means nothing without O_ASYNC, which nobody sets.
 
-A stdout that nobody reads makes the sink wait; one that is closed ends the child.
+A stdout that nobody reads makes the sink wait, and so does a file on a disk that is full: the write goes on in the
+middle of the line once there is room. One that is closed ends the child.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
 import signal
+import time
 from collections.abc import Sequence
 
-from workers.envelope import Batch, Envelope
+from workers.envelope import Batch
+from workers.sinks.interface import SinkContext
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_WAIT_S = 1.0
 _NO_MARK, _MARK = 0, int(signal.SIGIO)
 
 
 class Stdout:
     inline = False
 
-    def __init__(self, fd: int, envelope: Envelope) -> None:
-        self._fd = fd
-        self._envelope = envelope
+    def __init__(self, context: SinkContext) -> None:
+        self._fd = context.stdout_fd
+        self._envelope, self._report = context.envelope, context.report
 
     def open(self) -> None:
         """It was open before we were."""
@@ -43,23 +49,28 @@ class Stdout:
             if fcntl.fcntl(self._fd, fcntl.F_GETSIG) == _MARK:
                 data = b"\n" + data
             fcntl.fcntl(self._fd, fcntl.F_SETSIG, _MARK)
-            _write_all(self._fd, data)
+            self._write_all(data)
             fcntl.fcntl(self._fd, fcntl.F_SETSIG, _NO_MARK)
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN)
+
+    def _write_all(self, data: bytes) -> None:
+        """All of it, also where somebody made the shared file non-blocking."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:
+                select.select([], [self._fd], [])
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                self._report.retrying(f"{error.strerror} at stdout")
+                time.sleep(_WAIT_S)
+                self._report.fenced()
 
     def flush(self) -> None:
         """A pipe has no disk behind it: what was written is as safe as it gets."""
 
     def close(self) -> None:
         """Others go on writing to it."""
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    """All of it, also where somebody made the shared file non-blocking."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(fd, left) :]
-        except BlockingIOError:
-            select.select([], [fd], [])

@@ -1,0 +1,160 @@
+"""A sink of the user's own: one class, named in the file as `sink = FILE.py:CLASS` or `MODULE:CLASS`.
+
+    from tenured import Sink
+
+    class Table(Sink):
+        def write(self, events):
+            self.insert([(event.shard, event.epoch, event.seq, event.data) for event in events])
+
+What holds: it is made and called in one thread, which is not the handler's, from the first events on; so what it makes
+(a connection to a database, say) belongs to that thread. `write` gets events in order, at most `sink_batch` (500) at a
+time. An exception ends the child, which starts again from the last checkpoint; `Retry` asks for the same call again
+after a wait, as often as it takes, and is seen in `status` meanwhile. A method that does not return is seen too, and
+nothing is lost meanwhile; only a stop does not wait for it longer than `stop_timeout`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from workers.blame import file_of, in_words
+from workers.envelope import Batch
+from workers.frames import Message
+from workers.handler import Shard
+from workers.sinks.interface import SinkContext, SinkFailed
+
+_EVENTS_MAX = 500
+_WAIT_MIN_S, _WAIT_MAX_S = 0.1, 30.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`(shard, epoch, seq)` names it for ever; `connection` is None for what a handler emitted outside of a message;
+    `id` is the feed's own, where the file says where to find it."""
+
+    shard: str
+    epoch: int
+    seq: int
+    connection: int | None
+    received_at_ns: int  # unix
+    data: Message
+    id: str | None = None
+
+    @property
+    def received_at(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.received_at_ns // 1000)
+
+
+class Retry(Exception):
+    """Raised by a sink's method: call it again with the same events, after `after_s` seconds or a wait that grows."""
+
+    def __init__(self, reason: str, after_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.after_s = after_s
+
+
+class Sink:
+    """Override `write`, and of the others what you need."""
+
+    def open(self, shard: Shard) -> None:
+        """Once, before the first events."""
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Take events, in order. They may be held back until `flush`."""
+        raise NotImplementedError("a sink needs a method write(self, events)")
+
+    def flush(self) -> None:
+        """Return when all that was written is safe: a checkpoint behind it is committed then."""
+
+    def close(self) -> None:
+        """Once, behind the last `flush` of an orderly stop."""
+
+
+class Own:
+    """From batches to the methods of a user's sink. It is made, as all of it, in the sink's thread."""
+
+    inline = False
+
+    def __init__(self, kind: type[Sink], context: SinkContext) -> None:
+        self._kind, self._context = kind, context
+        self._sink: Sink | None = None
+        self._events_max = context.spec.sink_batch or _EVENTS_MAX
+
+    def open(self) -> None:
+        """The first write does: it is another thread's."""
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        sink = self._opened()
+        for events in self._portions(batches):
+            self._insist(lambda events=events: sink.write(events))  # type: ignore[misc]
+
+    def flush(self) -> None:
+        if self._sink is not None:
+            self._insist(self._sink.flush)
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._insist(self._sink.close)
+
+    def _opened(self) -> Sink:
+        if self._sink is None:
+            context = self._context
+            told = Shard(
+                context.shard,
+                context.spec.stream,
+                context.index,
+                context.epoch,
+                context.checkpoint,
+                context.connections,
+            )
+            made: list[Sink] = []
+            self._insist(lambda: made.append(self._kind()))
+            self._insist(lambda: made[0].open(told))
+            self._sink = made[0]
+        return self._sink
+
+    def _portions(self, batches: Sequence[Batch]) -> Iterator[list[Event]]:
+        events: list[Event] = []
+        for batch in batches:
+            for event in self._events(batch):
+                events.append(event)
+                if len(events) == self._events_max:
+                    yield events
+                    events = []
+        if events:
+            yield events
+
+    def _events(self, batch: Batch) -> Iterator[Event]:
+        shard, epoch = self._context.shard, self._context.epoch
+        connection, at_ns, first_seq, ids = batch.connection, batch.received_at_ns, batch.first_seq, batch.ids
+        for position, message in enumerate(batch.messages):
+            name = None if ids is None else ids[position]
+            yield Event(shard, epoch, first_seq + position, connection, at_ns, message, name)
+
+    def _insist(self, call: Callable[[], object]) -> None:
+        """Until it returns, or raises something other than `Retry`."""
+        report, tries = self._context.report, 0
+        while True:
+            report.fenced()
+            try:
+                call()
+            except Retry as error:
+                report.retrying(str(error) or "the sink asks for another try")
+                time.sleep(max(error.after_s, _wait_s(tries)))
+                tries += 1
+            except Exception as error:
+                raise SinkFailed(in_words(error, file_of(self._kind))) from error
+            else:
+                report.fine()
+                return
+
+
+def _wait_s(tries: int) -> float:
+    """Between half and all of what doubles each time. Not by `random`, see `connection.chance`."""
+    longest_s = min(_WAIT_MAX_S, _WAIT_MIN_S * 2.0 ** min(tries, 20))
+    return longest_s * (0.5 + int.from_bytes(os.urandom(2), "big") / (1 << 17))

@@ -1,0 +1,82 @@
+"""When a file of events is set aside, under which name, and which of those set aside before are removed.
+
+    events.jsonl  ->  events.jsonl.20260101T000000Z, a second one in that second: events.jsonl.20260101T000000Z-1
+
+What holds, as long as each writer holds the lock of the file at that path: a file is set aside once, between two
+writes, and never over another one. An empty file stays. A file's age counts from the arrival of its first event, which
+stands in its first line: so it is the same for all its writers and survives their restarts. (Where the first 64 KiB
+tell no time, a writer counts from when it first looked.)
+
+Not promised: that a file is set aside on time when nothing is written. It happens before the next event.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from datetime import UTC, datetime
+
+_HEAD_BYTES = 65_536
+_FIRST = re.compile(rb',"received_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"')
+
+
+class Rotation:
+    """For one open file at a time; `begun` when that is another one. 0 means: no such limit."""
+
+    __slots__ = ("_age_max_s", "_first_s", "_keep", "_size_max_bytes")
+
+    def __init__(self, size_max_bytes: int, age_max_ms: int, keep: int) -> None:
+        self._size_max_bytes = size_max_bytes
+        self._age_max_s = age_max_ms / 1000
+        self._keep = keep
+        self._first_s: float | None = None
+
+    def begun(self) -> None:
+        self._first_s = None
+
+    def set_aside(self, path: str, fd: int, more: int) -> bool:
+        """If it is due before `more` bytes are added. True: it was, and there is no file at `path` now."""
+        now_s = time.clock_gettime(time.CLOCK_REALTIME)
+        if not self._due(fd, more, now_s):
+            return False
+        path = os.path.realpath(path)  # a link stays what it is
+        os.rename(path, _free_name(f"{path}.{datetime.fromtimestamp(now_s, UTC):%Y%m%dT%H%M%SZ}"))
+        if self._keep:
+            for old in earlier(path)[: -self._keep]:
+                os.unlink(old)
+        return True
+
+    def _due(self, fd: int, more: int, now_s: float) -> bool:
+        size = os.fstat(fd).st_size
+        if not size:
+            return False
+        if self._size_max_bytes and size + more > self._size_max_bytes:
+            return True
+        if not self._age_max_s:
+            return False
+        if self._first_s is None:
+            self._first_s = _first_s(os.pread(fd, _HEAD_BYTES, 0), now_s)
+        return now_s - self._first_s >= self._age_max_s
+
+
+def _first_s(head: bytes, now_s: float) -> float:
+    found = _FIRST.search(head)
+    return datetime.fromisoformat(found[1].decode()).timestamp() if found else now_s
+
+
+def _free_name(name: str) -> str:
+    number, free = 0, name
+    while os.path.lexists(free):
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def earlier(path: str) -> list[str]:
+    """What was set aside from `path`, the oldest first: files with names of this form, and nothing else."""
+    folder, base = os.path.split(path)
+    form = re.compile(re.escape(base) + r"\.(\d{8}T\d{6}Z)(?:-(\d+))?")
+    found = [match for match in map(form.fullmatch, os.listdir(folder)) if match]
+    found.sort(key=lambda match: (match[1], int(match[2] or 0)))
+    return [os.path.join(folder, match[0]) for match in found]
