@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 
 from tests.wait import until
 
@@ -44,6 +45,7 @@ class Posted:
 class Exchange:
     collector: Collector
     sock: socket.socket
+    file: BufferedReader  # what comes
     posted: Posted
 
     def send(self, data: bytes) -> None:
@@ -66,7 +68,7 @@ def status(code: int, *headers: str, body: bytes = b"") -> Behaviour:
 def silence(exchange: Exchange) -> None:
     """Until the client gives up, or the test is over."""
     with contextlib.suppress(OSError):
-        while exchange.sock.recv(65536):
+        while exchange.file.read1(65536):
             pass
     raise ConnectionError
 
@@ -140,7 +142,7 @@ class Collector:
         """End all connections, and wait until they have ended."""
         for client in list(self._clients):
             with contextlib.suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(client, socket.SHUT_RDWR)  # of TCP, whatever TLS is doing
         until(lambda: not self._clients, 10.0)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -149,26 +151,22 @@ class Collector:
                 sock, _ = listener.accept()
             except OSError:
                 return
+            if self._context is not None:
+                sock = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             self.connections += 1
             self._clients.add(sock)
             threading.Thread(target=self._serve, args=(sock, self.connections), daemon=True).start()
 
-    def _serve(self, client: socket.socket, number: int) -> None:
-        sock = client
-        with contextlib.suppress(OSError):
-            if self._context is not None:
-                sock = self._context.wrap_socket(client, server_side=True)
-            with sock, sock.makefile("rb") as file:
-                while line := file.readline():
-                    headers = {}
-                    while header := file.readline().strip():
-                        name, _, value = header.decode().partition(":")
-                        headers[name.lower()] = value.strip()
-                    body = b"" if self._at_once else file.read(int(headers["content-length"]))
-                    posted = Posted(number, line.decode().strip(), headers, body)
-                    self.posted.append(posted)
-                    behave = self._at_once or (self._script.popleft() if self._script else status(204))
-                    behave(Exchange(self, sock, posted))
-        with contextlib.suppress(OSError):
-            client.close()
-        self._clients.discard(client)
+    def _serve(self, sock: socket.socket, number: int) -> None:
+        with contextlib.suppress(OSError), sock, sock.makefile("rb") as file:
+            while line := file.readline():
+                headers = {}
+                while header := file.readline().strip():
+                    name, _, value = header.decode("latin-1").partition(":")
+                    headers[name.lower()] = value.strip()
+                body = b"" if self._at_once else file.read(int(headers.get("content-length", 0)))
+                posted = Posted(number, line.decode("latin-1").strip(), headers, body)
+                self.posted.append(posted)
+                behave = self._at_once or (self._script.popleft() if self._script else status(204))
+                behave(Exchange(self, sock, file, posted))
+        self._clients.discard(sock)

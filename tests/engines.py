@@ -99,7 +99,7 @@ def _pip(folder: Path, requirement: str) -> None:
 
 @contextmanager
 def ministack() -> Iterator[Engine]:
-    environment = {"BIND_HOST": "127.0.0.1", "SERVICES": "dynamodb", "LOG_LEVEL": "WARNING"}
+    environment = {"BIND_HOST": "127.0.0.1", "SERVICES": "dynamodb,kinesis,sqs", "LOG_LEVEL": "WARNING"}
     command = [_installed("ministack", MINISTACK) / "bin" / "python", "-m", "ministack"]
     port = _free_port()
     with _running("ministack", command, port, environment | {"GATEWAY_PORT": str(port)}) as engine:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sinks import Naps, Told, batches, numbers
+from tests.far_ends import Naps, Told, batches, numbers
 from workers.envelope import Envelope
 from workers.sinks.carrier import Carrier, random_chance
 from workers.sinks.outcome import (

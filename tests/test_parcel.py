@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sinks import batch, batches, numbers
+from tests.far_ends import batch, batches, numbers
 from workers.envelope import Batch, Envelope
 from workers.sinks.parcel import Limits, Parcel, parcels
 
