@@ -6,6 +6,7 @@ ARG PYTHON=3.11-slim-bookworm
 FROM python:${PYTHON} AS build
 WORKDIR /build
 COPY pyproject.toml setup.cfg README.md LICENSE tenured.py ./
+COPY tenured-stubs ./tenured-stubs
 COPY supervisor ./supervisor
 COPY workers ./workers
 RUN pip wheel --no-cache-dir --disable-pip-version-check --wheel-dir /wheels . \

@@ -6,11 +6,13 @@ import os
 import secrets
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import engines
+from tests import wheel as wheels
 
 # The first run on a machine builds hypothesis' tables of Unicode, which takes seconds; and machines are noisy.
 settings.register_profile("tenured", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,6 +52,12 @@ def ministack(aws_environment: None) -> Iterator[engines.Engine]:
 def dynalite(aws_environment: None) -> Iterator[engines.Engine]:
     with engines.dynalite() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of our package, as it is in this folder."""
+    return wheels.built(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture

@@ -4,48 +4,30 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.wheel import environment as installed
+from tests.wheel import pip
+
 THEIRS = "supervisor>=4.2,<5"
 
 
-def pip(*arguments: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both packages as wheels; ours is built from a copy, so that nothing is left beside the source."""
-    folder, source = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("source") / "tenured"
-    ignored = shutil.ignore_patterns("*.egg-info", "build", ".*", "__pycache__", "tests")
-    shutil.copytree(ROOT, source, ignore=ignored)
-    pip("wheel", "--no-deps", "--wheel-dir", folder, source)
+def wheels(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("wheels")
     pip("wheel", "--no-deps", "--wheel-dir", folder, THEIRS)
-    return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
+    (theirs,) = folder.glob("*.whl")
+    return {"tenured": wheel, "supervisor": theirs}
 
 
 @pytest.fixture(params=[("tenured", "supervisor"), ("supervisor", "tenured")], ids=" then ".join)
 def environment(request: pytest.FixtureRequest, wheels: dict[str, Path], tmp_path: Path) -> Iterator[Path]:
-    """A fresh environment with both; further dependencies are those of the environment that runs the tests."""
+    """A fresh environment with both."""
     folder = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    (folder / "lib" / version / "site-packages" / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    for name in request.param:
-        pip("--python", folder / "bin" / "python", "install", "--no-deps", "--no-index", wheels[name])
+    installed(folder, *(wheels[name] for name in request.param))
     yield folder
     shutil.rmtree(folder)
 

@@ -1,0 +1,102 @@
+"""What a type checker knows of a handler where the package is installed, not merely next to its source."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tenured
+from tests.wheel import ROOT, environment
+
+HANDLER = """
+import json
+from collections.abc import Mapping, Sequence
+
+from tenured import Connection, Event, Handler, Message, Shard, Sink, Timer
+from workers.testing import Rig
+
+
+class Trades(Handler):
+    timer: Timer | None = None
+
+    def start(self, shard: Shard) -> None:
+        self.name = shard.name
+        self.timer = self.every(5, self.beat)
+
+    def beat(self) -> None:
+        self.emit(json.dumps({"name": self.name}))
+
+    def target(self, connection: Connection) -> tuple[str, Mapping[str, str]]:
+        url, headers = super().target(connection)
+        return url + "?ticket=1", headers
+
+    def message(self, connection: Connection, message: Message) -> None:
+        if connection.send("ack"):
+            self.checkpoint(str(len(message)))
+
+    def messages(self, connection: Connection, batch: list[Message]) -> None:
+        for message in batch:
+            self.message(connection, message)
+
+    def closed(self, connection: Connection, code: int, reason: str) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+class Table(Sink):
+    def write(self, events: Sequence[Event]) -> None:
+        print([(event.shard, event.seq, event.data) for event in events])
+
+
+def test_it() -> None:
+    rig = Rig(Trades, shard="trades/7")
+    rig.opened()
+    rig.receive("x")
+    assert rig.handler.name == "trades/7"
+    assert rig.events == ["x"]
+"""
+WRONG = """
+from tenured import Connection, Handler
+
+
+class Trades(Handler):
+    def message(self, connection: Connection, message: int) -> None:
+        self.emit(5)
+        connection.send({"a": 1})
+"""
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return environment(tmp_path_factory.mktemp("types") / "venv", wheel)
+
+
+def mypy(python: Path, folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    (folder / "trades.py").write_text(source)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "trades.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_a_handler_a_sink_and_their_test_pass_a_strict_type_checker(python: Path, tmp_path: Path) -> None:
+    done = mypy(python, tmp_path, HANDLER)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_type_checker_finds_what_a_handler_must_not_do(python: Path, tmp_path: Path) -> None:
+    done = mypy(python, tmp_path, WRONG)
+    assert {line.rpartition("[")[2] for line in done.stdout.splitlines() if ": error: " in line} == {
+        "override]",
+        "arg-type]",
+    }
+    assert done.stdout.count("[arg-type]") == 2
+
+
+def test_the_types_name_all_that_the_package_offers() -> None:
+    tree = ast.parse((ROOT / "tenured-stubs" / "__init__.pyi").read_text())
+    imported = [alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    (offered,) = (ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign))
+    assert sorted(tenured.__all__) == sorted(offered) == sorted(filter(None, imported))
