@@ -19,6 +19,7 @@ import collections
 import json
 import random
 import shutil
+import sqlite3
 import sys
 import tempfile
 import time
@@ -85,7 +86,7 @@ class Fleet:
             for name in "ab"
         ]
         self._due: dict[str, tuple[float, Callable[[], object]]] = {}
-        self._hand = SqliteHand(self.store)
+        self._hand = SqliteHand(self.store, timeout_s=0.1)
         self._checkpoints: dict[str, int] = {}
         self.moved_back: list[str] = []
 
@@ -95,7 +96,11 @@ class Fleet:
             if time.monotonic() >= at_s:
                 del self._due[name]
                 call()
-        for shard, row in self._hand.rows().items():
+        try:
+            rows = self._hand.rows()
+        except sqlite3.OperationalError:  # locked by a supervisor that was frozen in the middle of a write
+            return
+        for shard, row in rows.items():
             token = int(row["checkpoint"] or 0)
             if token < self._checkpoints.get(shard, 0):
                 self.moved_back.append(f"the checkpoint of {shard} moved from {self._checkpoints[shard]} to {token}")
