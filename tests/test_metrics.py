@@ -14,6 +14,7 @@ from supervisor.core.phases import Dying, Releasing, Shard
 from supervisor.core.state import State
 from supervisor.metrics import families
 from supervisor.metrics.families import FAMILIES
+from supervisor.metrics.gauges import COUNTED
 from supervisor.records import Lease
 from supervisor.writes import Applied, PutMember, Renew, Unknown
 from tests import engines, promtool
@@ -123,7 +124,9 @@ def test_pages_rendered_while_the_loop_counts_are_whole_and_never_go_back() -> N
 
 def test_a_shard_shows_its_connections_its_silence_and_what_is_left_of_its_lease() -> None:
     bench = Bench(state(held()))
-    bench.metrics.reported({"s/0": report(3, open=2, want=3, last_event_ns=ns(1.5), connects=4)})
+    counted = {name: number for number, name in enumerate(COUNTED, 10)}
+    sink = {"sink_waiting_bytes": 4096, "sink_stalled_ns": ns(1)}
+    bench.metrics.reported({"s/0": report(3, open=2, want=3, last_event_ns=ns(1.5), **sink, **counted)})
     shown = {
         name: samples[0].value
         for name, family in bench.page().items()
@@ -137,11 +140,28 @@ def test_a_shard_shows_its_connections_its_silence_and_what_is_left_of_its_lease
         "tenured_shard_quiet_seconds": 2.5,
         "tenured_shard_renewal_age_seconds": 4,
         "tenured_shard_deadline_left_seconds": 5,
-        "tenured_shard_messages_total": 0,
-        "tenured_shard_message_bytes_total": 0,
-        "tenured_shard_connects_total": 4,
+        "tenured_shard_sink_waiting_bytes": 4096,
+        "tenured_shard_sink_stalled_seconds": 3,
+        "tenured_shard_messages_total": counted["messages"],
+        "tenured_shard_message_bytes_total": counted["bytes"],
+        "tenured_shard_connects_total": counted["connects"],
+        "tenured_shard_handler_errors_total": counted["handler_errors"],
+        "tenured_shard_sequence_gaps_total": counted["gaps"],
+        "tenured_shard_protocol_violations_total": counted["violations"],
+        "tenured_shard_silences_total": counted["silences"],
+        "tenured_shard_checkpoints_dropped_total": counted["tokens_dropped"],
+        "tenured_shard_events_dropped_total": counted["events_dropped"],
+        "tenured_shard_sink_retries_total": counted["sink_retries"],
         "tenured_shard_restarts_total": 0,
     }
+
+
+def test_a_sink_that_takes_events_again_is_not_stalled_and_one_without_a_child_waits_for_nothing() -> None:
+    bench = Bench(state(held()))
+    for reports in ({"s/0": report(3)}, {}):
+        bench.metrics.reported(reports)
+        for name in ("tenured_shard_sink_stalled_seconds", "tenured_shard_sink_waiting_bytes"):
+            assert bench.value(name, shard="s/0") == 0
 
 
 @pytest.mark.parametrize("stage", ["starting", "stopping", "killing"])

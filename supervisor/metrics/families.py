@@ -161,9 +161,38 @@ PER_SHARD = (
         "Time until the fence deadline; absent while there is no child.",
         shard=(),
     ),
+    _gauge("tenured_shard_sink_waiting_bytes", "Events that wait for the sink, by their size in memory.", shard=()),
+    _gauge(
+        "tenured_shard_sink_stalled_seconds",
+        "For how long the sink has taken nothing although events wait for it; 0 while it takes them.",
+        shard=(),
+    ),
     _counter("tenured_shard_messages_total", "Messages received.", shard=()),
     _counter("tenured_shard_message_bytes_total", "Payload of the messages received.", shard=()),
     _counter("tenured_shard_connects_total", "Connections that were opened.", shard=()),
+    _counter("tenured_shard_handler_errors_total", "Exceptions of the handler.", shard=()),
+    _counter(
+        "tenured_shard_sequence_gaps_total", "Jumps ahead in the numbers that the key sequence points to.", shard=()
+    ),
+    _counter(
+        "tenured_shard_protocol_violations_total",
+        "Connections that were closed since the peer broke the WebSocket protocol or sent too large a message.",
+        shard=(),
+    ),
+    _counter(
+        "tenured_shard_silences_total",
+        "Connections found silent: no answer to a ping, or no data within the idle timeout.",
+        shard=(),
+    ),
+    _counter(
+        "tenured_shard_checkpoints_dropped_total",
+        "Checkpoints that were not used any more since the far end refused them too often.",
+        shard=(),
+    ),
+    _counter(
+        "tenured_shard_events_dropped_total", "Events lost to a slow sink under overflow = drop_oldest.", shard=()
+    ),
+    _counter("tenured_shard_sink_retries_total", "Requests of the sink that had to be sent again.", shard=()),
     _counter("tenured_shard_restarts_total", "Children started again after their predecessor ended.", shard=()),
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import add, attrgetter
 
 from supervisor.core.model import SECOND, Report
 from supervisor.core.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant
@@ -20,26 +21,27 @@ from supervisor.records import Lease, Snapshot
 
 Row = tuple[float | None, ...]
 
+COUNTED = (
+    *("messages", "bytes", "connects", "handler_errors", "gaps", "violations", "silences"),
+    *("tokens_dropped", "events_dropped", "sink_retries"),
+)
+"""What a child counts from its start, by the names of a report; the order is that of `families.PER_SHARD`."""
+
+_counts_of = attrgetter(*COUNTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the children of a shard counted up to the end of the one of `epoch`."""
+    """What the children of a shard counted (see `COUNTED`) up to the end of the one of `epoch`."""
 
     epoch: int = 0
-    messages: int = 0
-    bytes: int = 0
-    connects: int = 0
+    counts: tuple[int, ...] = (0,) * len(COUNTED)
 
     def plus(self, report: Report) -> Tally:
         """With the numbers of a later child; those of one that was added already count once."""
         if report.epoch <= self.epoch:
             return self
-        return Tally(
-            report.epoch,
-            self.messages + report.messages,
-            self.bytes + report.bytes,
-            self.connects + report.connects,
-        )
+        return Tally(report.epoch, tuple(map(add, self.counts, _counts_of(report))))
 
 
 def seconds(ns: int) -> float:
@@ -148,9 +150,9 @@ def rows(
                 seconds(now_ns - since_ns) if since_ns else None,
                 seconds(now_ns - tenure.applied.sent_ns) if tenure else None,
                 seconds(held.deadline_ns - now_ns) if held else None,
-                total.messages,
-                total.bytes,
-                total.connects,
+                own.sink_waiting_bytes if own else 0,
+                seconds(max(0, now_ns - own.sink_stalled_ns)) if own and own.sink_stalled_ns else 0,
+                *total.counts,
                 restarts.get(name, 0),
             ),
         )
