@@ -10,7 +10,7 @@ from random import random
 import pytest
 
 from workers import session
-from workers.session import Dead, Link, Policy, Probe, Refusal, Retry, Wait, answered, policy_of, watch
+from workers.session import Dead, Policy, Probe, Refusal, Retry, Timing, Wait, answered, policy_of, watch
 from workers.spec import StreamSpec
 
 S = 1_000_000_000
@@ -22,38 +22,42 @@ def policy() -> Policy:
     return policy_of(StreamSpec(stream="trades"))
 
 
-def link(heard_s: float = 0, pinged_s: float = 0, frame_s: float = 0) -> Link:
-    return Link(opened_ns=1, heard_ns=int(heard_s * S), pinged_ns=int(pinged_s * S), frame_ns=int(frame_s * S))
+def timing(
+    heard_s: float = 0, pinged_s: float = 0, frame_s: float = 0, data_s: float | None = None, idle: bool = False
+) -> Timing:
+    """Data came with the last byte, if nothing else is said."""
+    data_ns = int((heard_s if data_s is None else data_s) * S)
+    return Timing(int(heard_s * S), data_ns, int(pinged_s * S), int(frame_s * S), idle)
 
 
 # --- silence ------------------------------------------------------------------------------------------------
 
 
 def test_a_connection_that_speaks_is_left_alone_until_its_next_silence(policy: Policy) -> None:
-    assert watch(policy, link(heard_s=100), 101 * S) == Wait(120 * S)
+    assert watch(policy, timing(heard_s=100), 101 * S) == Wait(120 * S)
 
 
 def test_silence_is_answered_by_a_ping(policy: Policy) -> None:
-    assert watch(policy, link(heard_s=100), 120 * S) == Probe()
+    assert watch(policy, timing(heard_s=100), 120 * S) == Probe()
 
 
 def test_a_ping_without_an_answer_means_dead_and_silent(policy: Policy) -> None:
-    step = watch(policy, link(heard_s=100, pinged_s=120), 130 * S)
+    step = watch(policy, timing(heard_s=100, pinged_s=120), 130 * S)
     assert isinstance(step, Dead)
     assert step.silent
 
 
 def test_the_answer_may_take_the_ping_timeout(policy: Policy) -> None:
-    assert watch(policy, link(heard_s=100, pinged_s=120), 129 * S) == Wait(130 * S)
+    assert watch(policy, timing(heard_s=100, pinged_s=120), 129 * S) == Wait(130 * S)
 
 
 def test_any_byte_after_a_ping_is_life(policy: Policy) -> None:
-    assert watch(policy, link(heard_s=121, pinged_s=120), 131 * S) == Wait(141 * S)
+    assert watch(policy, timing(heard_s=121, pinged_s=120), 131 * S) == Wait(141 * S)
 
 
 def test_an_incomplete_frame_has_a_total_deadline_however_it_trickles(policy: Policy) -> None:
-    assert watch(policy, link(heard_s=129, frame_s=100), 129 * S) == Wait(130 * S)
-    step = watch(policy, link(heard_s=130, frame_s=100), 130 * S)
+    assert watch(policy, timing(heard_s=129, frame_s=100), 129 * S) == Wait(130 * S)
+    step = watch(policy, timing(heard_s=130, frame_s=100), 130 * S)
     assert isinstance(step, Dead)
     assert not step.silent
 
@@ -99,10 +103,10 @@ def attempts(policy: Policy, refusal: Refusal, seconds: float, open_s: float = 0
     while now_ns < seconds * S:
         times.append(now_ns / S)
         retry = session.begun(retry, now_ns)
-        opened = Link(opened_ns=now_ns, heard_ns=now_ns)
+        opened_ns = now_ns
         now_ns += int(open_s * S)
         if open_s:
-            retry = session.ended(policy, opened, retry, now_ns)
+            retry = session.ended(policy, opened_ns, retry, now_ns)
         retry, now_ns = session.failed(policy, retry, refusal, now_ns, random())
     return times
 
@@ -135,9 +139,8 @@ def test_the_floor_of_the_server_is_waited_for(policy: Policy) -> None:
 
 def test_only_a_stable_connection_starts_the_backoff_over(policy: Policy) -> None:
     retry = Retry(failures=7, attempts=(1, 2, 3))
-    opened = Link(opened_ns=100 * S, heard_ns=100 * S)
-    assert session.ended(policy, opened, retry, 159 * S) == retry
-    assert session.ended(policy, opened, retry, 160 * S) == Retry()
+    assert session.ended(policy, 100 * S, retry, 159 * S) == retry
+    assert session.ended(policy, 100 * S, retry, 160 * S) == Retry()
 
 
 def test_the_memory_of_attempts_is_bounded(policy: Policy) -> None:

@@ -170,9 +170,6 @@ class Parser:
         """A frame has begun and is not complete."""
         return bool(self._tail) or self._large is not None
 
-    def space(self) -> None:
-        """None: whatever comes is fed."""
-
     def feed(self, data: bytes) -> Parsed:
         """All that `data` completes."""
         messages: list[Message] = []

@@ -1,4 +1,4 @@
-"""What a connection needs of the shard that it belongs to."""
+"""What a connection and its links need of the shard that they belong to."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Protocol
 from workers.dial import Attempt, Opened
 from workers.frames import Message
 from workers.log import Log
-from workers.session import Policy
+from workers.permission import Permissions
+from workers.session import Policy, Refusal
 from workers.target import Target
+from workers.troubles import Troubles
 
 if TYPE_CHECKING:
     from workers.connection import Connection
+    from workers.link import End, Link
 
 
 class Home(Protocol):
-    """What a connection needs of its shard. `target` and `connect` are called in the thread of an attempt, `settled`
-    also; all else on the loop."""
+    """`target` and `connect` are called in the thread of an attempt, `settled` also; all else on the loop."""
 
     policy: Policy
     log: Log
     message_max_bytes: int
     stopping: bool
+    troubles: Troubles
+    permissions: Permissions
 
     def target(self, connection: Connection) -> Target: ...
 
@@ -30,25 +34,27 @@ class Home(Protocol):
 
     def settled(self, connection: Connection, attempt: Attempt) -> None: ...
 
-    def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None: ...
+    def watch(self, link: Link, sock: socket.socket, before: int, events: int) -> None: ...
 
     def wake_at(self, due_ns: int) -> None: ...
 
-    def again(self, connection: Connection) -> None:
+    def again(self, link: Link) -> None:
         """Call `readable` in the next turn, whatever epoll says."""
 
-    def held(self, connection: Connection) -> bool:
+    def held(self, link: Link) -> bool:
         """Do not read now; `resume` will be called."""
 
     def backlogged(self, connection: Connection) -> bool:
         """The consumer has not seen all of the last connection yet."""
 
-    def floor_ns(self, host: str) -> int: ...
+    def count(self, word: int) -> None:
+        """One more, on the board."""
 
-    def set_floor(self, host: str, until_ns: int) -> None: ...
+    def opened(self, link: Link) -> None: ...
 
-    def opened(self, connection: Connection) -> None: ...
+    def refused(self, connection: Connection, refusal: Refusal, checkpoint: str) -> None:
+        """An attempt failed, which asked to go on from that checkpoint."""
 
-    def received(self, connection: Connection, messages: list[Message], size: int, now_ns: int) -> None: ...
+    def received(self, link: Link, messages: list[Message], size: int, now_ns: int) -> None: ...
 
-    def closed(self, connection: Connection, code: int, reason: str) -> None: ...
+    def closed(self, link: Link, end: End) -> None: ...

@@ -25,11 +25,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from workers import rehearsal
+from workers import doubt, rehearsal
 from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.checkpoint import Checkpoint
-from workers.connection import NEVER_NS, Connection, State
+from workers.connection import NEVER_NS, Connection
 from workers.dial import Attempt, Opened, dial
 from workers.dispatch import Clock, Dispatch
 from workers.failures import Failures
@@ -39,11 +39,13 @@ from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
 from workers.intake import Intake
 from workers.kernel import boottime_ns
+from workers.link import UNSATISFIED, End, Link
 from workers.log import Log
 from workers.marks import Marks
 from workers.means import Means
 from workers.outflow import Bell, Outflow
-from workers.session import Policy, policy_of
+from workers.permission import Permissions
+from workers.session import Policy, Refusal, policy_of
 from workers.sinks.condition import Condition
 from workers.sinks.interface import BadSink
 from workers.spec import Scope, Task
@@ -119,13 +121,13 @@ class _Shard:
         self._epoll = select.epoll()
         self._ready: dict[int, Callable[[int], object]] = {}  # by file: what to do when epoll reports events of it
         self._bell = Bell()
-        self._troubles = Troubles(slot)
+        self.troubles = Troubles(slot)
         self._outflow = self._begun_outflow(stream)
         self._checkpoint = Checkpoint(task, slot, self._outflow, self.log)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
-        self._again: set[Connection] = set()
-        self._paused: set[Connection] = set()
-        self._floors: dict[str, int] = {}
+        self._again: set[Link] = set()
+        self.permissions = Permissions(slot.words, task.scope.spec.connect_rate > 0, stream.means.parent_bell_fd)
+        self._paused: set[Link] = set()
         self._due_ns = 0
         self._status = STOPPED
         self._connections = [Connection(number, self) for number in range(stream.templates.connections)]
@@ -133,19 +135,19 @@ class _Shard:
         self._dispatch: Dispatch | None = None
         if handler is not None:
             self._dispatch = handler._outlet = self._dispatched(handler, stream.marks)
-        gaps = Gaps(slot, self.log, task.scope.spec.on_gap == "reconnect")
+        self._gaps = gaps = Gaps(slot, self.log, task.scope.spec.on_gap == "reconnect")
         resumes = stream.templates.resuming
         self._intake = Intake(stream.marks, gaps, resumes, self._checkpoint, self._outflow, self._dispatch)
 
     def _begun_outflow(self, stream: _Stream) -> Outflow:
         """Raises `BadSink` or `BadHandler`."""
         task, slot = self._task, self._slot
-        condition = Condition(slot, self.log, self._troubles)
+        condition = Condition(slot, self.log, self.troubles)
         sink = stream.means.sink(task, condition)
         return Outflow(slot, sink, condition, self.log, task.scope.spec, self._bell, stream.marks)
 
     def _dispatched(self, handler: Handler, marks: Marks) -> Dispatch:
-        failures = Failures(self.log, self._words, self._troubles, file_of(type(handler)))
+        failures = Failures(self.log, self._words, self.troubles, file_of(type(handler)))
         errors_max = self._task.scope.spec.handler_errors
         checkpoint = self._checkpoint
         token_of = (lambda seen: checkpoint.fitting(marks.token(seen))) if marks.checkpoint else None
@@ -205,15 +207,15 @@ class _Shard:
                 ready(events)
         if self._again:
             again, self._again = self._again, set()
-            for connection in again:
-                connection.readable()
+            for link in again:
+                link.readable()
         while self._settled:
             connection, attempt = self._settled.popleft()
             connection.settle(attempt, boottime_ns())
 
     @property
     def _ended(self) -> bool:
-        return self.stopping and all(connection.state is State.ENDED for connection in self._connections)
+        return self.stopping and all(connection.over for connection in self._connections)
 
     def _tick(self, now_ns: int) -> None:
         self._due_ns = NEVER_NS
@@ -223,9 +225,9 @@ class _Shard:
             self.wake_at(connection.due_ns)
 
     def _resume(self, now_ns: int) -> None:
-        for connection in [connection for connection in self._paused if not self._blocked(connection)]:
-            self._paused.discard(connection)
-            connection.resume(now_ns)
+        for link in [link for link in self._paused if not self._blocked(link)]:
+            self._paused.discard(link)
+            link.resume(now_ns)
 
     def _awoken(self, wakeup_fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -304,55 +306,68 @@ class _Shard:
         self._settled.append((connection, attempt))
         self._bell.ring()
 
-    def watch(self, connection: Connection, sock: socket.socket, before: int, events: int) -> None:
+    def watch(self, link: Link, sock: socket.socket, before: int, events: int) -> None:
         fd = sock.fileno()
         if not events:
             self._epoll.unregister(fd)
             del self._ready[fd]
         elif not before:
             self._epoll.register(fd, events)
-            self._ready[fd] = connection.ready
+            self._ready[fd] = link.ready
         else:
             self._epoll.modify(fd, events)
 
     def wake_at(self, due_ns: int) -> None:
         self._due_ns = min(self._due_ns, due_ns)
 
-    def again(self, connection: Connection) -> None:
-        self._again.add(connection)
+    def again(self, link: Link) -> None:
+        self._again.add(link)
 
-    def held(self, connection: Connection) -> bool:
-        blocked = self._blocked(connection)
+    def held(self, link: Link) -> bool:
+        blocked = self._blocked(link)
         if blocked:
-            self._paused.add(connection)
+            self._paused.add(link)
         return blocked
 
-    def _blocked(self, connection: Connection) -> bool:
-        return self._outflow.full or self.backlogged(connection)
+    def _blocked(self, link: Link) -> bool:
+        return self._outflow.full or self.backlogged(link.connection)
 
     def backlogged(self, connection: Connection) -> bool:
         return self._dispatch is not None and self._dispatch.busy(connection)
 
-    def floor_ns(self, host: str) -> int:
-        return self._floors.get(host, 0)
+    def count(self, word: int) -> None:
+        self._words[word] += 1
 
-    def set_floor(self, host: str, until_ns: int) -> None:
-        now_ns = boottime_ns()
-        self._floors = {host: until_ns for host, until_ns in self._floors.items() if until_ns > now_ns}
-        self._floors[host] = max(until_ns, self.floor_ns(host))
-
-    def opened(self, connection: Connection) -> None:
-        self._words[OPEN] += 1
+    def opened(self, link: Link) -> None:
         self._words[CONNECTS] += 1
+        self._count_open()
         if self._dispatch is not None:
-            self._dispatch.opened(connection)
+            self._dispatch.opened(link.connection)
 
-    def closed(self, connection: Connection, code: int, reason: str) -> None:
-        self._words[OPEN] -= 1
-        self._paused.discard(connection)
-        if self._dispatch is not None:
-            self._dispatch.closed(connection, code, reason)
+    def _count_open(self) -> None:
+        self._words[OPEN] = sum(connection.connected for connection in self._connections)
 
-    def received(self, connection: Connection, messages: list[Message], size: int, now_ns: int) -> None:
+    def refused(self, connection: Connection, refusal: Refusal, checkpoint: str) -> None:
+        if doubt.refuses(refusal):
+            self._checkpoint.refused(connection.number, checkpoint, refusal.reason)
+        else:
+            self._checkpoint.passed(connection.number)
+
+    def received(self, link: Link, messages: list[Message], size: int, now_ns: int) -> None:
         self._words[LAST_EVENT] = now_ns
-        self._intake.received(connection, connection, messages, size, now_ns)
+        fault = self._intake.received(link, link.connection, messages, size, now_ns)
+        if fault:
+            link.close(End(UNSATISFIED, fault, discard=True), now_ns)
+
+    def closed(self, link: Link, end: End) -> None:
+        number = link.connection.number
+        if end.theirs and not link.heard and doubt.closes(end.code):
+            self._checkpoint.refused(number, link.checkpoint, end.reason)
+        else:
+            self._checkpoint.passed(number)
+        self._count_open()
+        self._paused.discard(link)
+        self._again.discard(link)
+        self._gaps.closed(link)
+        if self._dispatch is not None:
+            self._dispatch.closed(link.connection, end.code, end.reason)

@@ -1,0 +1,351 @@
+"""One open WebSocket of a connection, from the upgrade to the closed socket.
+
+    open -> closing -> gone
+
+What holds:
+
+- nothing here waits: the socket is non-blocking, and both states have a due time with a way out;
+- a turn reads at most `READS_PER_TURN` times, so that a busy link cannot starve the others;
+- a ping is answered at once, several in one read by one pong for the last; what is sent is bounded, a peer that
+  does not read is given up. `send_rate` holds up messages alone: never a ping, a pong or a close frame;
+- reading pauses while the consumer is behind (`Home.held`). Silence of that time is not held against the peer. Its
+  pings then stand in the socket behind data for which there is no room, so nobody can answer them; a pong that
+  answers none (RFC 6455, 5.5.3) goes out each ping interval instead, so that the peer hears us;
+- a close frame is sent for every end that is ours, and the peer has a second to answer it. What still comes is
+  delivered, for as long as it takes the consumer, unless the shard stops; or it is read and thrown away, since
+  closing a socket with unread bytes would reset it and lose our close frame.
+
+When it is opened, retried, replaced is decided by its `connection`.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workers import outgoing, session
+from workers.board import SILENCES, VIOLATIONS
+from workers.dial import Opened
+from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Parser, Ping
+from workers.home import Home
+from workers.kernel import boottime_ns
+from workers.outgoing import Outgoing
+from workers.paced import Paced
+from workers.session import Dead, Idle, Probe, Timing
+
+if TYPE_CHECKING:
+    from workers.connection import Connection
+
+READS_PER_TURN = 4
+ABNORMAL = 1006  # the end of a connection without a close frame; never sent
+UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
+_REASON_MAX_BYTES = 123
+_FULL_PAUSE_NS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a link ended, or will have when the handshake is over. `discard`: what still comes is not delivered."""
+
+    code: int
+    reason: str
+    discard: bool = False
+    theirs: bool = False  # the peer ended it, not we
+    brief: str = ""  # see `Refusal`
+
+
+class Link:
+    """`due_ns` is when `tick` has something to do; `subscribed_ns` when its subscriptions were out, 0 before;
+    `checkpoint` the one that it was asked to go on from."""
+
+    __slots__ = (
+        "_end", "_end_ns", "_events", "_frame_ns", "_heard_ns", "_home", "_idle", "_out", "_paced", "_parser",
+        "_pinged_ns", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "opened_ns", "paused", "subscribed_ns",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, home: Home, opened: Opened, now_ns: int) -> None:
+        self.connection = connection
+        self._home = home
+        self._sock: socket.socket | None = opened.sock
+        self._parser = Parser(home.message_max_bytes, opened.inflater)
+        self._out = Outgoing()
+        self._paced = Paced(home.policy.send_interval_ns) if home.policy.send_interval_ns else None
+        self._end: End | None = None
+        self._end_ns = self._events = 0
+        self.paused = self._idle = False
+        self.checkpoint = opened.target.checkpoint
+        self.opened_ns = self.data_ns = self._heard_ns = now_ns
+        self.subscribed_ns = self._pinged_ns = self._frame_ns = 0
+        self.due_ns = now_ns
+
+    @property
+    def open(self) -> bool:
+        """The close handshake has not begun."""
+        return self._end is None
+
+    @property
+    def heard(self) -> bool:
+        """A message has come."""
+        return self.data_ns > self.opened_ns
+
+    def begin(self, opened: Opened, now_ns: int) -> None:
+        """Subscribe, and take what came with the answer to the upgrade."""
+        for text in opened.target.subscriptions:
+            self._put(outgoing.TEXT, text.encode())
+        if self._paced is None:
+            self.subscribed_ns = now_ns
+            self._flush()
+        else:
+            self._send_paced(self._paced, now_ns)
+        if opened.rest and self.open:
+            self._take(self._parser.feed(opened.rest), now_ns)
+        self.due_ns = now_ns
+        self._home.wake_at(now_ns)
+
+    # --- what is due ----------------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        """Something is due."""
+        if self._end is not None:
+            if now_ns >= self._end_ns:
+                self._leave(self._end, now_ns)
+            self.due_ns = self._end_ns
+            return
+        until_ns = self._pause_until(now_ns) if self.paused else self._watch_until(now_ns)
+        if self._paced is not None:
+            until_ns = min(until_ns, self._send_paced(self._paced, now_ns))
+        if self.open:
+            self.due_ns = until_ns
+
+    def _sooner(self, due_ns: int) -> None:
+        if due_ns < self.due_ns:
+            self.due_ns = due_ns
+            self._home.wake_at(due_ns)
+
+    def _watch_until(self, now_ns: int) -> int:
+        policy = self._home.policy
+        while self.open:
+            timing = Timing(self._heard_ns, self.data_ns, self._pinged_ns, self._frame_ns, self._idle)
+            step = session.watch(policy, timing, now_ns)
+            if isinstance(step, Probe):
+                self._pinged_ns = now_ns
+                self._queue(outgoing.PING, b"")
+            elif isinstance(step, Idle):
+                self._idle = True
+                self._tell_silence("data", step.reason)
+                self.connection.set_trouble(step.reason)
+                if policy.idle_reconnects:
+                    self.close(End(UNSATISFIED, step.reason, discard=True), now_ns)
+            elif isinstance(step, Dead):
+                if step.silent:
+                    self._tell_silence("peer", step.reason)
+                self._finish(End(ABNORMAL, step.reason), now_ns)
+            else:
+                return step.until_ns
+        return self.due_ns
+
+    def _tell_silence(self, kind: str, reason: str) -> None:
+        self._home.count(SILENCES)
+        self._home.log("connection.silent", "WARNING", connection=self.connection.number, kind=kind, reason=reason)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def ready(self, events: int) -> None:
+        """What epoll reports of the socket: an error concerns whatever it was asked for."""
+        asked = self._events
+        if asked & select.EPOLLOUT and events & ~select.EPOLLIN:
+            self._flush()
+        if asked & select.EPOLLIN and events & ~select.EPOLLOUT:
+            self.readable()
+
+    def readable(self) -> None:
+        """Read a bounded number of times, parse, hand over."""
+        for number in range(READS_PER_TURN):
+            sock = self._sock
+            if sock is None:
+                return
+            if not self._discards and self._home.held(self):
+                if number == 0:  # else it was just read, and often there is room again by the next turn
+                    self._pause()
+                return
+            try:
+                data = sock.recv(READ_BYTES)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError as error:
+                self._lost(error.strerror or type(error).__name__, theirs=True)
+                return
+            if not data:
+                self._lost("the peer ended the connection without a close frame", theirs=True)
+                return
+            self._take(self._parser.feed(data), boottime_ns())
+            if len(data) < READ_BYTES and not isinstance(sock, ssl.SSLSocket):
+                return
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            self._home.again(self)  # decrypted already, so epoll will not report it
+
+    def _take(self, parsed: Parsed, now_ns: int) -> None:
+        self._heard_ns = now_ns
+        if self._pinged_ns:  # the answer, so the next silence begins
+            self._pinged_ns = 0
+            self._sooner(now_ns + self._home.policy.ping_interval_ns)
+        if not self._parser.begun:
+            self._frame_ns = 0
+        elif parsed.advanced or not self._frame_ns:
+            self._frame_ns = now_ns
+            self._sooner(now_ns + self._home.policy.frame_timeout_ns)
+        if parsed.messages:
+            self._take_messages(parsed, now_ns)
+        if parsed.controls:
+            self._obey(parsed.controls, now_ns)
+        if parsed.failure and self.open:
+            self._home.count(VIOLATIONS)
+            self.close(End(parsed.failure.code, parsed.failure.reason, discard=True), now_ns)
+
+    def _take_messages(self, parsed: Parsed, now_ns: int) -> None:
+        self.data_ns = now_ns
+        if self._idle:
+            self._idle = False
+            self.connection.clear_trouble()
+            self._sooner(now_ns + self._home.policy.idle_timeout_ns)
+        if not self._discards:
+            self._home.received(self, parsed.messages, parsed.size, now_ns)
+
+    def _obey(self, controls: list[Control], now_ns: int) -> None:
+        pings = [control for control in controls if isinstance(control, Ping)]
+        if pings and self.open:
+            self._queue(outgoing.PONG, pings[-1].data)
+        for control in controls:
+            if not isinstance(control, Close):
+                continue
+            if self._end is not None:
+                self._finish(self._end, now_ns)
+            else:
+                brief = f"the peer closed it with {control.code}"
+                reason = f"the peer closed it: {control.reason}" if control.reason else "the peer closed it"
+                self.close(End(control.code, reason, discard=True, theirs=True, brief=brief), now_ns)
+
+    # --- pauses ---------------------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        self.paused = True
+        self._update_interest()
+
+    def _pause_until(self, now_ns: int) -> int:
+        """It may well speak: we do not listen."""
+        interval_ns = self._home.policy.ping_interval_ns
+        if now_ns >= self._heard_ns + interval_ns:
+            self._heard_ns = now_ns
+            self._queue(outgoing.PONG, b"")
+        return self._heard_ns + interval_ns
+
+    def resume(self, now_ns: int) -> None:
+        """The consumer has caught up."""
+        if self.paused and self._sock is not None:
+            self.paused = False
+            self._heard_ns = self.data_ns = now_ns
+            self._pinged_ns = 0
+            self._frame_ns = now_ns if self._frame_ns else 0
+            self._sooner(now_ns + min(self._home.policy.ping_interval_ns, self._home.policy.frame_timeout_ns))
+            self._update_interest()
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def send(self, data: Message) -> bool:
+        """False: it is not open, or too much waits for its turn already."""
+        if self._end is not None or (self._paced is not None and self._paced.full):
+            return False
+        opcode, payload = (outgoing.TEXT, data.encode()) if isinstance(data, str) else (outgoing.BINARY, data)
+        if self._paced is None:
+            self._queue(opcode, payload)
+        else:
+            self._paced.put((opcode, payload))
+            self._sooner(self._paced.due_ns)
+        return self.open
+
+    def _put(self, opcode: int, payload: bytes) -> None:
+        """A subscription: whatever there is of them, the file bounds it."""
+        if self._paced is None:
+            self._out.queue(opcode, payload)
+        else:
+            self._paced.put((opcode, payload))
+
+    def _send_paced(self, paced: Paced, now_ns: int) -> int:
+        """Send what may be sent by now; returns when there is more to do."""
+        if self._out.overflowing:
+            return now_ns + _FULL_PAUSE_NS
+        for opcode, payload in paced.take(now_ns):
+            self._queue(opcode, payload)
+        if paced.empty and not self.subscribed_ns:
+            self.subscribed_ns = now_ns
+        return paced.due_ns
+
+    def _queue(self, opcode: int, payload: bytes) -> None:
+        """Send as much as goes now, keep the rest for when the socket takes it."""
+        if self._out.overflowing:
+            self._lost(f"the peer does not read: {len(self._out)} bytes wait to be sent")
+        else:
+            self._out.queue(opcode, payload)
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._sock is None:
+            return
+        try:
+            self._out.flush(self._sock)
+        except OSError as error:
+            self._lost(error.strerror or type(error).__name__)
+        else:
+            self._update_interest()
+
+    def _update_interest(self) -> None:
+        events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._out else 0)
+        if self._sock is not None and events != self._events:
+            self._home.watch(self, self._sock, self._events, events)
+            self._events = events
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def close(self, end: End, now_ns: int) -> None:
+        """Say good-bye. Not a second time."""
+        if self._end is not None:
+            return
+        self._end, self._end_ns = end, now_ns + session.CLOSE_TIMEOUT_NS
+        self.due_ns = self._end_ns
+        self._home.wake_at(self._end_ns)
+        payload = b"" if end.code == NO_CODE else end.code.to_bytes(2, "big")
+        if end.code == UNSATISFIED:
+            payload += end.reason.encode()[:_REASON_MAX_BYTES].decode(errors="ignore").encode()
+        self._out.queue(outgoing.CLOSE, payload)
+        self._flush()
+
+    @property
+    def _discards(self) -> bool:
+        return self._end is not None and self._end.discard
+
+    def _leave(self, end: End, now_ns: int) -> None:
+        """The peer had its second."""
+        if not self.paused or end.discard:
+            self._finish(end, now_ns)
+            return
+        self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
+        if self._home.stopping:
+            self._end = End(end.code, end.reason, discard=True)
+            self.paused = False
+            self._update_interest()
+
+    def _lost(self, reason: str, theirs: bool = False) -> None:
+        self._finish(self._end or End(ABNORMAL, reason, theirs=theirs), boottime_ns())
+
+    def _finish(self, end: End, now_ns: int) -> None:
+        if self._sock is None:
+            return
+        if self._events:
+            self._home.watch(self, self._sock, self._events, 0)
+        self._sock.close()
+        self._sock, self._events, self._out, self._paced = None, 0, Outgoing(), None
+        self._end = end
+        self.connection.ended(self, end, now_ns)
