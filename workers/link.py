@@ -53,17 +53,18 @@ class End:
     code: int
     reason: str
     discard: bool = False
-    theirs: bool = False  # the peer ended it, not we
+    theirs: bool = False  # the peer ended it: not we, and no broken line
     brief: str = ""  # see `Refusal`
 
 
 class Link:
-    """`due_ns` is when `tick` has something to do; `subscribed_ns` when its subscriptions were out, 0 before;
-    `checkpoint` the one that it was asked to go on from."""
+    """`due_ns` is when `tick` has something to do; `subscribed_ns` when its subscriptions were out, 0 before; `heard`:
+    a message has come; `checkpoint` the one that it was asked to go on from."""
 
     __slots__ = (
         "_end", "_end_ns", "_events", "_frame_ns", "_heard_ns", "_home", "_idle", "_out", "_paced", "_parser",
-        "_pinged_ns", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "opened_ns", "paused", "subscribed_ns",
+        "_pinged_ns", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "heard", "opened_ns", "paused",
+        "subscribed_ns",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, home: Home, opened: Opened, now_ns: int) -> None:
@@ -75,7 +76,7 @@ class Link:
         self._paced = Paced(home.policy.send_interval_ns) if home.policy.send_interval_ns else None
         self._end: End | None = None
         self._end_ns = self._events = 0
-        self.paused = self._idle = False
+        self.paused = self.heard = self._idle = False
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = self.data_ns = self._heard_ns = now_ns
         self.subscribed_ns = self._pinged_ns = self._frame_ns = 0
@@ -85,11 +86,6 @@ class Link:
     def open(self) -> bool:
         """The close handshake has not begun."""
         return self._end is None
-
-    @property
-    def heard(self) -> bool:
-        """A message has come."""
-        return self.data_ns > self.opened_ns
 
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
@@ -176,7 +172,7 @@ class Link:
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError as error:
-                self._lost(error.strerror or type(error).__name__, theirs=True)
+                self._lost(error.strerror or type(error).__name__)
                 return
             if not data:
                 self._lost("the peer ended the connection without a close frame", theirs=True)
@@ -206,7 +202,7 @@ class Link:
             self.close(End(parsed.failure.code, parsed.failure.reason, discard=True), now_ns)
 
     def _take_messages(self, parsed: Parsed, now_ns: int) -> None:
-        self.data_ns = now_ns
+        self.data_ns, self.heard = now_ns, True
         if self._idle:
             self._idle = False
             self.connection.clear_trouble()

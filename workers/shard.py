@@ -361,7 +361,8 @@ class _Shard:
 
     def closed(self, link: Link, end: End) -> None:
         number = link.connection.number
-        if end.theirs and not link.heard and doubt.closes(end.code):
+        short = boottime_ns() - link.opened_ns < self.policy.stable_after_ns
+        if end.theirs and not link.heard and short and doubt.closes(end.code):
             self._checkpoint.refused(number, link.checkpoint, end.reason)
         else:
             self._checkpoint.passed(number)
