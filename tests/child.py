@@ -36,14 +36,15 @@ def task(
     *urls: str,
     epoch: int = 1,
     checkpoint: str | None = None,
+    pointer: str = "",
     environment: dict[str, str] | None = None,
     base: str = "/",
     **spec: Any,
 ) -> Task:
-    """A task of shard `trades/7`; other keywords are of its `StreamSpec`."""
+    """A task of shard `trades/7`. `pointer`: to tokens in messages; other keywords are of its `StreamSpec`."""
     return Task(
         scope=Scope(
-            spec=StreamSpec(stream="trades", url=urls, **{"sink": "discard", **FAST, **spec}),
+            spec=StreamSpec(stream="trades", url=urls, checkpoint=pointer, **{"sink": "discard", **FAST, **spec}),
             fleet="test",
             host="testhost",
             base=base,

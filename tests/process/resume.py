@@ -110,9 +110,9 @@ class Fleet:
         until(lambda: self.turn() or time.monotonic() >= at_s, 10)
 
     def settled(self) -> bool:
-        """Nothing is left to be done."""
+        """Nothing is left to be done, and both run."""
         self.turn()
-        return not self._due
+        return not self._due and all(map(begun, self.hosts))
 
     def delivered(self, number: int) -> set[str]:
         """The shards whose event of that number is in the file."""
@@ -124,7 +124,7 @@ class Fleet:
 
     def _struck(self, kind: str, dice: random.Random) -> bool:
         """False: there is nobody to be struck so at the moment."""
-        up = [host for host in self.hosts if host.folder.name not in self._due]
+        up = [host for host in self.hosts if host.folder.name not in self._due and begun(host)]
         if not up:
             return False
         host = dice.choice(up)
@@ -147,6 +147,11 @@ class Fleet:
 
     def _later(self, host: Host, seconds: float, call: Callable[[], object]) -> None:
         self._due[host.folder.name] = (time.monotonic() + seconds, call)
+
+
+def begun(host: Host) -> bool:
+    """Before it says so, a SIGTERM would end a process that is hardly more than an interpreter."""
+    return any(line["supervisor"].split(":")[1] == str(host.pid) for line in host.log("supervisor.started"))
 
 
 def dealt(dice: random.Random, count: int) -> list[str]:
