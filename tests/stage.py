@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -85,17 +86,17 @@ def behind(arguments: list[str]) -> None:
 
 
 class Stage:
-    """`with Stage(folder, text) as stage:` `text` is the configuration that stands as tenured.ini where the blocks
-    run; its feed becomes a local one."""
+    """`with Stage(folder, files) as stage:` `files`, by name, stand where the blocks run; the feed that they name
+    becomes a local one."""
 
-    def __init__(self, folder: Path, text: str, **environment: str) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, str], **environment: str) -> None:
         self.folder = folder / "here"
         self._feed = FeedProcess(folder / "feed.jsonl", rate=5)
-        self._text = text
+        self._files = files
         self._hosts = [folder / name for name in ("a", "b")]
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self._log = folder / "log"
-        paths = [folder / "bin", *os.environ["PATH"].split(":")]
+        paths = [folder / "bin", Path(sys.executable).parent, *os.environ["PATH"].split(":")]
         self._environment = {
             "PATH": ":".join(map(str, paths)),
             "PYTHONPATH": str(ROOT),
@@ -112,9 +113,8 @@ class Stage:
     def __enter__(self) -> Self:
         self._feed.start()
         url = self._feed.url()
-        (self.folder / "tenured.ini").write_text(
-            re.sub(r"^url = .*$", lambda _: f"url = {url}", self._text, flags=re.M)
-        )
+        for name, text in self._files.items():
+            (self.folder / name).write_text(re.sub(r"^url = .*$", lambda _: f"url = {url}", text, flags=re.M))
         (self.folder / "token").write_text("a token")
         for host in self._hosts:
             (host / "tenured.ini").write_text(_CONFIG.format(url=url, last=SHARDS - 1))

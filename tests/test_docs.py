@@ -47,6 +47,11 @@ def shown(page: str) -> list[str]:
     return [block for block in ours if block.strip()]
 
 
+def files(page: str) -> dict[str, str]:
+    """The blocks that begin with the name of a file, which a reader makes of them."""
+    return dict(re.findall(r"^```(?:python|ini)\n[#;] ([\w.]+)\n(.*?)^```", PAGES[page], re.S | re.M))
+
+
 def anchors(text: str) -> set[str]:
     """Of the headings, as GitHub makes them."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
@@ -68,7 +73,8 @@ def test_every_command_shown_runs(page: str, tmp_path: Path, ministack: Engine) 
     """In order, in one folder. A table is one of a local engine."""
     first = blocks("README.md", "ini")[0]
     aws = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_EC2_METADATA_DISABLED": "true"}
-    with Stage(tmp_path, first, AWS_ENDPOINT_URL_DYNAMODB=ministack.endpoint_url, **aws) as stage:
+    given = {"tenured.ini": first, **files(page)}
+    with Stage(tmp_path, given, AWS_ENDPOINT_URL_DYNAMODB=ministack.endpoint_url, **aws) as stage:
         for block in shown(page):
             if not re.search(r"tenured run", block) and re.search(rf"tenured ({'|'.join(ASKING)})", block):
                 stage.fleet()
@@ -106,7 +112,8 @@ def test_what_files_for_operators_refer_to_is_there() -> None:
 
 @pytest.mark.parametrize("page", sorted(PAGES))
 def test_every_configuration_shown_is_valid(page: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("a token")
+    for name, text in {"token": "a token", **files(page)}.items():
+        (tmp_path / name).write_text(text)
     for block in blocks(page, "ini"):
         if not re.search(r"^\[(supervisor|stream:.*)\]$", block, re.M):
             continue  # of systemd
@@ -131,7 +138,7 @@ def test_what_the_digest_of_a_configuration_covers_is_told(tmp_path: Path) -> No
         "sink_" if field.name.startswith("sink_") else field.name
         for field in dataclasses.fields(stream.spec)
         if digest_of(of_stream(settings, changed(stream.spec, field.name))) == digest_of(settings)
-    }
+    } - {"tls_stamp"}  # which is no key, and tells when the files of three of them were written
     page = PAGES["docs/configuration.md"]
     told = re.search(r"The digest covers\n(.*?) of `\[supervisor\]`.*? have to themselves \((.*?)\)", page, re.S)
     assert told is not None
@@ -170,6 +177,13 @@ def test_how_long_an_outage_may_last_is_what_the_defaults_give(lease: int, outag
 def test_every_event_has_its_section_of_what_to_do() -> None:
     titles = re.findall(r"^## (\S+\.\S+)$", PAGES["docs/troubleshooting.md"], re.M)
     assert sorted(titles) == sorted(EVENTS)
+
+
+def test_every_handler_shown_has_a_test_that_is_shown() -> None:
+    page = "docs/handlers.md"
+    names = [name for name in files(page) if name.endswith(".py")]
+    assert len(names) == len(blocks(page, "python"))
+    assert all(f"test_{name}" in names for name in names if not name.startswith("test_"))
 
 
 def test_the_readme_stays_short() -> None:
