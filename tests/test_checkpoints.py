@@ -159,13 +159,10 @@ def refusing(refuse: Callable[[Peer], object]) -> Callable[[Peer], None]:
     def behave(peer: Peer) -> None:
         if peer.path.endswith("=41"):
             refuse(peer)
-        elif peer.path.endswith("=0"):
-            peer.accept()
-            peer.text(event(100))
-            until(lambda: len(peer.feed.connects) < 0 or peer.feed.closing.wait(0.05), 5)
-        else:
-            peer.accept()
-            peer.serve()
+            return
+        peer.accept()
+        peer.text(event(100))
+        peer.serve()
 
     return behave
 

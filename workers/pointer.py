@@ -68,11 +68,11 @@ def text(pointer: Pointer, document: Any) -> str | None:
 class Reader:
     """Reads documents for the sake of some pointers."""
 
-    __slots__ = ("_scan", "_signs")
+    __slots__ = ("_decode", "_signs")
 
     def __init__(self, *pointers: Pointer) -> None:
         # the numbers' hook is `str` itself, which returns what it is given: no copy, and nothing to be rounded
-        self._scan = json.JSONDecoder(parse_int=str, parse_float=str).scan_once
+        self._decode = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
         self._signs = [pointer.signs for pointer in pointers]
 
     def read(self, message: Message) -> Any:
@@ -81,7 +81,7 @@ class Reader:
             whole = (message if isinstance(message, str) else message.decode()).strip(_SPACE)
             if "\\" not in whole and not any(all(sign in whole for sign in signs) for signs in self._signs):
                 return NOTHING
-            document, end = self._scan(whole, 0)
-        except (ValueError, StopIteration, RecursionError):  # not UTF-8, not JSON, nested deeper than the stack
+            document, end = self._decode(whole)
+        except (ValueError, RecursionError):  # not UTF-8, not JSON, nested deeper than the stack
             return NOTHING
         return document if end == len(whole) else NOTHING
