@@ -10,14 +10,16 @@ from workers import proxy
 from workers.spec import Scope, Task
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_AWS_SINKS = ("kinesis:", "sqs:")
 
 
 def task_for(
     settings: Settings, stream: Stream, start: Start, supervisor: str, host: str, environ: Mapping[str, str]
 ) -> Task:
     """The task of the child that `start` asks for. Of our environment it gets the basic variables and those that its
-    stream names: a child cannot show what it was never given."""
-    names = {*BASIC_VARIABLES, *(name for name in environ if name.startswith("LC_")), *stream.environment}
+    stream names, and what signs requests to AWS if its sink makes some: a child cannot show what it was never given."""
+    prefixes = ("LC_", "AWS_") if stream.spec.sink.startswith(_AWS_SINKS) else ("LC_",)
+    names = {*BASIC_VARIABLES, *(name for name in environ if name.startswith(prefixes)), *stream.environment}
     if stream.spec.proxy == "env":
         names.update(proxy.VARIABLES)
     index = stream.indices[stream.shards.index(start.shard)]
