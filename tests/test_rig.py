@@ -177,6 +177,26 @@ def test_a_connection_that_the_handler_closed_tells_its_code_and_takes_nothing_m
     assert rig.sent() == ["hello", "hello"]
 
 
+def test_a_connection_can_be_replaced_before_it_goes() -> None:
+    rig = Rig(Recorder)
+    rig.opened()
+    rig.opened()
+    rig.closed(1000)
+    rig.receive("a")
+    assert rig.handler.calls[1:] == [("opened", 0, True), ("opened", 0, True), ("closed", 0, 1000, True), ("a", 0)]
+    rig.closed()
+    assert rig.handler.calls[-1] == ("closed", 0, 1006, False)
+
+
+def test_what_needs_a_child_cannot_be_called_while_the_handler_is_being_made() -> None:
+    class Hasty(Handler):
+        def __init__(self) -> None:
+            self.every(1, print)
+
+    with pytest.raises(AttributeError, match="from start on, not in __init__"):
+        Rig(Hasty)
+
+
 def test_the_target_is_that_of_the_handler_or_of_the_file() -> None:
     class Ticketed(Handler):
         def target(self, connection: Connection) -> tuple[str, dict[str, str]]:
@@ -194,9 +214,6 @@ def test_a_test_that_drives_what_is_not_there_is_told() -> None:
         rig.receive("early")
     with pytest.raises(ValueError, match=r"call opened\(\) first"):
         rig.closed()
-    rig.opened()
-    with pytest.raises(ValueError, match="open already"):
-        rig.opened()
     with pytest.raises(ValueError, match="expected 0 or more"):
         rig.advance(-1)
 

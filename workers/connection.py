@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 
-from workers import session
+from workers import outgoing, session
 from workers.dial import STUCK_MAX, Attempt, Opened
 from workers.frames import Message
 from workers.home import Home
@@ -65,8 +65,7 @@ class Connection:
         return False
 
     def close(self, code: int = 1000) -> None:
-        if code not in (1000, 1001) and not 3000 <= code < 5000:
-            raise ValueError(f"close code {code} may not be sent, expected 1000, 1001 or 3000 to 4999")
+        outgoing.check_code(code)
         self._close_links(End(code, "closed by the handler"), boottime_ns())
 
     # --- for the loop ---------------------------------------------------------------------------------------
@@ -99,6 +98,8 @@ class Connection:
             self._refused(Refusal("no connection in time: resolution or target() took too long"), now_ns)
         elif len(self._links) > 1:
             self._settle_replacement(now_ns)
+        elif self._links and not self._links[0].open:
+            self._due_ns = NEVER_NS  # its end says when to try again
         else:
             self._begin_attempt(now_ns)
 
@@ -160,11 +161,10 @@ class Connection:
     def _refused(self, refusal: Refusal, now_ns: int, checkpoint: str = "") -> None:
         """An attempt failed, which asked to go on from that checkpoint."""
         self._home.refused(self, refusal, checkpoint)
-        self._retry_later(refusal, now_ns)
-        self._log_closed(None, refusal.reason, now_ns, refusal.permanent)
+        self._log_closed(None, refusal.reason, self._retry_later(refusal, now_ns), refusal.permanent)
 
-    def _retry_later(self, refusal: Refusal, now_ns: int) -> None:
-        """An attempt failed, or a link ended: when to try again."""
+    def _retry_later(self, refusal: Refusal, now_ns: int) -> int:
+        """An attempt failed, or a link ended: how long until the next attempt."""
         self._retry, until_ns = session.failed(self._home.policy, self._retry, refusal, now_ns, chance())
         if refusal.floor_s:
             self._home.permissions.refuse(self._host, now_ns + int(refusal.floor_s * 1e9), now_ns)
@@ -172,10 +172,12 @@ class Connection:
         self._set_due(until_ns)
         what = "its replacement failed: " if self._links else ""
         self.set_trouble(f"{what}{refusal.brief or refusal.reason}{' (permanent)' if refusal.permanent else ''}")
+        return max(until_ns - now_ns, 1)
 
-    def _log_closed(self, code: int | None, reason: str, now_ns: int, permanent: bool = False) -> None:
-        retry_ms = None if self._due_ns == NEVER_NS else max(self._due_ns - now_ns, 0) // 1_000_000
-        level = "ERROR" if permanent else "INFO" if self._stopped else "WARNING"
+    def _log_closed(self, code: int | None, reason: str, wait_ns: int, permanent: bool = False) -> None:
+        """`wait_ns`: how long until the next attempt; 0: there is none to wait for."""
+        level = "ERROR" if permanent else "WARNING" if wait_ns else "INFO"
+        retry_ms = wait_ns // 1_000_000 if wait_ns else None
         fields = {"url": self._url or None, "code": code, "retry_ms": retry_ms, "permanent": permanent or None}
         self._home.log("connection.closed", level, connection=self.number, reason=reason, **fields)
 
@@ -194,7 +196,8 @@ class Connection:
     def _settle_replacement(self, now_ns: int) -> None:
         """There is an older link: is it time for it to go?"""
         newest, older = self._links[-1], self._links[:-1]
-        if not session.took_over(newest.subscribed_ns, newest.data_ns, now_ns) or any(link.paused for link in older):
+        data_ns = newest.data_ns if newest.heard else 0
+        if not session.took_over(newest.subscribed_ns, data_ns, now_ns) or any(link.paused for link in older):
             self._set_due(now_ns + _SETTLE_LOOK_NS)
             return
         self._set_due(self._retires_ns)
@@ -207,10 +210,10 @@ class Connection:
 
     def ended(self, link: Link, end: End, now_ns: int) -> None:
         """The socket of a link is closed."""
-        newest = self._links[-1] is link
+        newest, wait_ns = self._links[-1] is link, 0
         self._links.remove(link)
         if newest and not self._stopped and self._attempt is None:
             self._retry = session.ended(self._home.policy, link.opened_ns, self._retry, now_ns)
-            self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
-        self._log_closed(end.code, end.reason, now_ns)
+            wait_ns = self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
+        self._log_closed(end.code, end.reason, wait_ns)
         self._home.closed(link, end)

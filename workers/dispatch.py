@@ -29,10 +29,10 @@ from workers.board import CHECKPOINT_MAX_BYTES
 from workers.failures import Failure
 from workers.frames import Message
 from workers.handler import Connection, Handler, Timer
+from workers.timers import Timers
 
 SLICE_NS = 50_000_000
 BATCH_MAX = 1000
-NEVER_NS = 2**63 - 1
 _EMITTED_MAX_BYTES = 65_536
 
 
@@ -89,18 +89,6 @@ class _Closed:
     reason: str
 
 
-class _Timer:
-    __slots__ = ("_timers", "due_ns", "function", "interval_ns")
-
-    def __init__(self, timers: dict[_Timer, None], due_ns: int, interval_ns: int, function: Callable[[], object]):
-        self._timers = timers
-        self.due_ns, self.interval_ns, self.function = due_ns, interval_ns, function
-        timers[self] = None
-
-    def cancel(self) -> None:
-        self._timers.pop(self, None)
-
-
 class Dispatch:
     """One handler's inbox, timers and outlet."""
 
@@ -125,7 +113,7 @@ class Dispatch:
         self._token_of = token_of
         self._inboxes: dict[Connection, deque[_Opened | _Received | _Closed]] = {}
         self._position = 0  # in the first batch of the inbox whose turn it is
-        self._timers: dict[_Timer, None] = {}
+        self._timers = Timers()
         self._emitted: list[Message] = []
         self._emitted_bytes = 0
         self._token: str | None = None
@@ -165,8 +153,9 @@ class Dispatch:
     def turn(self, now_ns: int) -> int:
         """Hand over for about a slice; returns when the next turn is due."""
         self._witness.turned(now_ns)
-        if self._timers:
-            self._fire_timers(now_ns)
+        for function in self._timers.due(now_ns):
+            if not self.exhausted:
+                self.call(function)
         until_ns = now_ns + SLICE_NS
         while self._inboxes and not self.exhausted and not self._exit.full:
             connection = next(iter(self._inboxes))
@@ -182,7 +171,7 @@ class Dispatch:
                 break
         if self._inboxes and not self._exit.full:
             return 0
-        return min((timer.due_ns for timer in self._timers), default=NEVER_NS)
+        return self._timers.due_ns
 
     def call(self, function: Callable[[], object]) -> bool:
         """A method of the handler without a message. False: it raised."""
@@ -212,18 +201,9 @@ class Dispatch:
         self._token = token
 
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
-        if seconds <= 0:
-            raise ValueError(f"every got {seconds} seconds, expected more than 0")
-        interval_ns = max(int(seconds * 1e9), 1)
-        return _Timer(self._timers, self._clock.boottime_ns() + interval_ns, interval_ns, function)
+        return self._timers.every(seconds, function, self._clock.boottime_ns())
 
     # --- inside ---------------------------------------------------------------------------------------------
-
-    def _fire_timers(self, now_ns: int) -> None:
-        for timer in [timer for timer in self._timers if timer.due_ns <= now_ns]:
-            if timer in self._timers and not self.exhausted:  # else the one before has cancelled it
-                timer.due_ns = now_ns + timer.interval_ns
-                self.call(timer.function)
 
     def _hand_over(self, connection: Connection, item: _Opened | _Received | _Closed, until_ns: int) -> bool:
         """False: the slice is over, or the sink is full, and the rest of the item has to wait."""
@@ -280,9 +260,7 @@ class Dispatch:
         """The same for a handler that takes several at a time."""
         position = begin
         while position < len(messages):
-            batch = messages[
-                position : position + BATCH_MAX
-            ]  # a list of the handler's own, which it may keep or change
+            batch = messages[position : position + BATCH_MAX]  # the handler may keep and change it
             first = self._number + position - begin + 1
             position += len(batch)
             try:

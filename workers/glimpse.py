@@ -83,8 +83,7 @@ class _Link:
     def send(self, data: Message) -> bool:
         if self.out is None or self.closing:
             return False
-        text = isinstance(data, str)
-        self.out.queue(outgoing.TEXT if text else outgoing.BINARY, data.encode() if isinstance(data, str) else data)
+        self.out.queue(*outgoing.encoded(data))
         return True
 
     def close(self, code: int = 1000) -> None:

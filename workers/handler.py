@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 from workers.frames import Message
 
@@ -73,6 +73,13 @@ class Outlet(Protocol):
     def address(self, connection: int) -> tuple[str, dict[str, str]]: ...
 
 
+class _TooEarly:
+    """Stands behind a handler while it is being made."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError("emit, checkpoint, every and target may be called from start on, not in __init__")
+
+
 class Handler:
     """Override what you need: start, target, opened, message (or messages), closed, stop.
 
@@ -84,7 +91,7 @@ class Handler:
     it is opened anew after the usual wait.
     """
 
-    _outlet: Outlet  # set before `start`; not in `__init__`, which is free for the user
+    _outlet: Outlet = cast(Outlet, _TooEarly())  # set before `start`; not in `__init__`, which is free for the user
 
     def start(self, shard: Shard) -> None:
         """Once, before the first connection. An exception ends the child."""

@@ -252,9 +252,9 @@ class Link:
 
     def send(self, data: Message) -> bool:
         """False: it is not open, or too much waits for its turn already."""
+        opcode, payload = outgoing.encoded(data)
         if self._end is not None or (self._paced is not None and self._paced.full):
             return False
-        opcode, payload = (outgoing.TEXT, data.encode()) if isinstance(data, str) else (outgoing.BINARY, data)
         if self._paced is None:
             self._queue(opcode, payload)
         else:

@@ -6,10 +6,27 @@ import os
 import socket
 import ssl
 
+from workers.frames import Message
+
 OUTGOING_MAX_BYTES = 1024 * 1024
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _FIN, _MASK = 0x80, 0x80
 _SEND_BYTES = 65_536
+
+
+def encoded(data: Message) -> tuple[int, bytes]:
+    """Opcode and payload of a message. Raises TypeError for what is none."""
+    if isinstance(data, str):
+        return TEXT, data.encode()
+    if isinstance(data, bytes):
+        return BINARY, data
+    raise TypeError(f"send got {type(data).__name__}, expected str or bytes; json.dumps makes a str")
+
+
+def check_code(code: int) -> None:
+    """Raises ValueError for a close code that an endpoint may not send."""
+    if code not in (1000, 1001) and not 3000 <= code < 5000:
+        raise ValueError(f"close code {code} may not be sent, expected 1000, 1001 or 3000 to 4999")
 
 
 class Outgoing:

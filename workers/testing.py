@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from workers import outgoing
 from workers.dispatch import Clock, Dispatch
 from workers.failures import Failure
 from workers.frames import Message
@@ -41,23 +42,21 @@ class Line:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.up = False  # as the test says
+        self.links = 0  # open, as the test says; two while one replaces the other
         self.closing: int | None = None  # the code with which the handler began to close it
         self.sent: list[Message] = []
         self.close_codes: list[int] = []
 
     def send(self, data: Message) -> bool:
-        if not isinstance(data, str | bytes):
-            raise TypeError(f"send got {type(data).__name__}, expected str or bytes; json.dumps makes a str")
-        if not self.up or self.closing is not None:
+        outgoing.encoded(data)
+        if not self.links or self.closing is not None:
             return False
         self.sent.append(data)
         return True
 
     def close(self, code: int = 1000) -> None:
-        if code not in (1000, 1001) and not 3000 <= code < 5000:
-            raise ValueError(f"close code {code} may not be sent, expected 1000, 1001 or 3000 to 4999")
-        if self.up and self.closing is None:
+        outgoing.check_code(code)
+        if self.links and self.closing is None:
             self.closing = code
             self.close_codes.append(code)
 
@@ -135,10 +134,9 @@ class Rig(Generic[H]):
     # --- to drive it ----------------------------------------------------------------------------------------
 
     def opened(self, connection: int = 0) -> None:
+        """Once more while it is open: as with `max_age`, where a new link opens before the old one goes."""
         line = self._line(connection)
-        if line.up:
-            raise ValueError(f"connection {connection} is open already")
-        line.up, line.closing = True, None
+        line.links, line.closing = line.links + 1, None
         self._dispatch.opened(line)
         self._run()
 
@@ -210,7 +208,7 @@ class Rig(Generic[H]):
 
     def _open_line(self, connection: int) -> Line:
         line = self._line(connection)
-        if not line.up:
+        if not line.links:
             raise ValueError(f"connection {connection} is not open: call opened() first")
         return line
 
@@ -229,12 +227,12 @@ class Rig(Generic[H]):
         return due_ns
 
     def _close(self, line: Line, code: int, reason: str) -> None:
-        line.up = False
+        line.links -= 1
         self._dispatch.closed(line, code, reason)
 
     def _end(self) -> None:
         self._dispatch.call(self.handler.stop)
-        for line in [line for line in self._lines if line.up]:
+        for line in [each for each in self._lines for _ in range(each.links)]:
             self._close(line, _STOPPED if line.closing is None else line.closing, "stopped")
         while not self._dispatch.exhausted and self._dispatch.unfinished:
             self._dispatch.turn(self._now_ns)
