@@ -15,6 +15,7 @@ forgets what it could not write: the child ends, and starts again from the last 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -107,7 +108,8 @@ class Jsonl:
         except OSError as error:
             whole = bytes(data[:done]).rfind(b"\n") + 1
             if whole < done:
-                os.ftruncate(self._fd, end + whole)
+                with contextlib.suppress(OSError):  # then the next write ends the piece, as it would a dead writer's
+                    os.ftruncate(self._fd, end + whole)
             return whole, error
         return done, None
 
