@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import GAPS, MESSAGES, TOKENS_DROPPED
+from workers.envelope import Batch, Envelope
 from workers.handler import Connection, Handler
 
 QUERY = "/?from=${checkpoint:-0}"
@@ -333,3 +336,30 @@ def test_with_a_handler_the_id_is_that_of_what_it_emits(tmp_path: Path) -> None:
     ):
         child.word(MESSAGES, 1)
     assert [line["id"] for line in lines(path)] == ["mine-theirs"]
+
+
+# --- what the page shows ------------------------------------------------------------------------------------
+
+
+def test_the_consumer_on_the_page_yields_each_event_once_and_nothing_of_a_replaced_owner() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "checkpoints.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    (example,) = re.findall(r"^```json\n(.*?)^```", page, re.S | re.M)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(code, names)
+
+    def line(epoch: int, id: str) -> str:
+        return json.dumps(json.loads(example) | {"epoch": epoch, "id": id})
+
+    copies = [line(1, "a"), line(1, "b"), line(2, "b"), line(2, "c"), line(1, "c"), line(1, "z"), line(2, "d")]
+    assert [event["id"] for event in names["fresh"](copies)] == ["a", "b", "c", "d"]
+    assert len(list(names["fresh"]([line(1, "a"), line(1, "b"), line(1, "a")], remember=1))) == 3
+
+
+def test_the_line_on_the_page_is_one_that_the_envelope_makes() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "checkpoints.md").read_text()
+    (example,) = re.findall(r"^```json\n(.*?)^```", page, re.S | re.M)
+    shown = json.loads(example)
+    at_ns = int(datetime.fromisoformat(shown["received_at"]).timestamp()) * 10**9
+    batch = Batch(shown["connection"], shown["seq"], at_ns, [shown["data"]], 1, [shown["id"]])
+    assert Envelope(shown["shard"], shown["epoch"]).lines(batch).decode() == example
