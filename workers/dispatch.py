@@ -22,9 +22,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from workers import kernel
 from workers.board import CHECKPOINT_MAX_BYTES
 from workers.failures import Failure
 from workers.frames import Message
@@ -61,14 +61,16 @@ class Witness(Protocol):
     def turned(self, now_ns: int) -> None: ...
 
 
-def _unix_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_REALTIME)
-
-
 @dataclass(frozen=True, slots=True)
 class Clock:
-    boottime_ns: Callable[[], int] = kernel.boottime_ns
-    unix_ns: Callable[[], int] = _unix_ns
+    boottime_ns: Callable[[], int]
+    unix_ns: Callable[[], int]
+
+
+def real_clock() -> Clock:
+    """Without a detour, since it is asked for each message."""
+    asked = time.clock_gettime_ns
+    return Clock(partial(asked, time.CLOCK_BOOTTIME), partial(asked, time.CLOCK_REALTIME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,18 +245,19 @@ class Dispatch:
     def _one_by_one(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
         """As many as fit into the slice; how far it got."""
         message, boottime_ns = self._handler.message, self._clock.boottime_ns
-        position = begin
-        while position < len(messages):
+        # that there is room in the sink is looked at where something is handed to it, not for each message
+        for position, one in enumerate(messages[begin:] if begin else messages, begin + 1):
             try:
-                message(connection, messages[position])
+                message(connection, one)
                 self._in_a_row = 0
             except Exception as error:
-                number = self._number + position - begin + 1
+                number = self._number + position - begin
                 self._failed(error, connection.number, number, number)
-            position += 1
-            if boottime_ns() >= until_ns or self.exhausted or self._exit.full:
-                break
-        return position
+                if self.exhausted:
+                    return position
+            if boottime_ns() >= until_ns:
+                return position
+        return len(messages)
 
     def _together(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
         """The same for a handler that takes several at a time."""
@@ -268,7 +271,7 @@ class Dispatch:
                 self._in_a_row = 0
             except Exception as error:
                 self._failed(error, connection.number, first, self._number + position - begin)
-            if self._clock.boottime_ns() >= until_ns or self.exhausted or self._exit.full:
+            if self._clock.boottime_ns() >= until_ns or self.exhausted:
                 break
         return position
 

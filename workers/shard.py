@@ -31,7 +31,7 @@ from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, 
 from workers.checkpoint import Checkpoint
 from workers.connection import NEVER_NS, Connection
 from workers.dial import Attempt, Opened, dial
-from workers.dispatch import Clock, Dispatch
+from workers.dispatch import Dispatch, real_clock
 from workers.failures import Failures
 from workers.frames import Message, Parser
 from workers.gaps import Gaps
@@ -151,7 +151,7 @@ class _Shard:
         errors_max = self._task.scope.spec.handler_errors
         checkpoint = self._checkpoint
         token_of = (lambda seen: checkpoint.fitting(marks.token(seen))) if marks.checkpoint else None
-        return Dispatch(handler, self._outflow, failures, self._address, errors_max, Clock(), token_of)
+        return Dispatch(handler, self._outflow, failures, self._address, errors_max, real_clock(), token_of)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
