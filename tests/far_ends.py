@@ -22,12 +22,16 @@ class Told:
     retries: list[str] = field(default_factory=list)
     fines: int = 0
     looks: int = 0  # at the fence
+    lost: int = 0
 
     def retrying(self, reason: str) -> None:
         self.retries.append(reason)
 
     def fine(self) -> None:
         self.fines += 1
+
+    def dropped(self, events: int) -> None:
+        self.lost += events
 
     def fenced(self) -> None:
         self.looks += 1

@@ -22,7 +22,7 @@ class Noted:
     def __init__(self, on_retry: Callable[[], object] = lambda: None) -> None:
         self.retries: list[str] = []
         self.lines: list[str] = []
-        self.fines = self.looks = 0
+        self.fines = self.looks = self.lost = 0
         self._on_retry = on_retry
 
     def retrying(self, reason: str) -> None:
@@ -31,6 +31,9 @@ class Noted:
 
     def fine(self) -> None:
         self.fines += 1
+
+    def dropped(self, events: int) -> None:
+        self.lost += events
 
     def fenced(self) -> None:
         self.looks += 1

@@ -385,7 +385,7 @@ def test_the_region_of_the_environment_is_taken(
 
 
 def test_calls_that_hang_hold_a_bounded_number_of_threads(end: Stream | Queue, proxy: FaultProxy) -> None:
-    proxy.fault = TrickleBody(0.02)
+    proxy.fault = TrickleBody(0.005)
     rig = Rig(end.sink(proxy.endpoint_url), sink_timeout_ms=100)
     before = proxy.count()
     writing = InThread(lambda: rig.write(4))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.far_ends import Naps, Told, batches, numbers
 from workers.envelope import Envelope
-from workers.sinks.carrier import Carrier, random_chance
+from workers.sinks.carrier import UNFIT_TRIES, Carrier, random_chance
 from workers.sinks.outcome import (
     FLOOR_MAX_S,
     PAUSE_MAX_S,
@@ -46,8 +46,8 @@ class FarEnd:
             self.taken += parcel.seqs
         return outcome
 
-    def carry(self, events: int = 8) -> FarEnd:
-        carrier = Carrier(self.attempt, self.report, "far.example:443", self.naps, lambda: MOST)
+    def carry(self, events: int = 8, drops: bool = False) -> FarEnd:
+        carrier = Carrier(self.attempt, self.report, "far.example:443", drops, self.naps, lambda: MOST)
         for parcel in parcels(batches(events), Envelope("trades/7", 12).lines, lambda: Limits(8, 10**6)):
             carrier.carry(parcel)
         return self
@@ -91,6 +91,27 @@ def test_an_event_that_is_refused_is_found_named_and_waits_first_in_line_with_al
     assert far.asked == [list(range(1, 9)), [1, 2, 3, 4], [5, 6, 7, 8], [5, 6], [5], [6], [6], [7, 8]]
     assert far.naps.seconds == pytest.approx([REFUSED_PAUSE_S * 1.1])
     assert far.report.retries[-1].startswith("answer 400 from far.example:443, to event 6 alone (")
+
+
+def test_an_event_that_is_refused_for_minutes_is_dropped_and_counted_where_events_may_be_dropped() -> None:
+    far = FarEnd(judge=lambda parcel: Unfit("answer 400") if 6 in parcel.seqs else Safe()).carry(drops=True)
+    assert far.taken == [1, 2, 3, 4, 5, 7, 8]
+    assert far.asked[-4:] == [[6], [6], [6], [7, 8]]
+    assert far.naps.seconds == pytest.approx([REFUSED_PAUSE_S * 1.1] * UNFIT_TRIES)
+    assert far.report.lost == 1
+
+
+def test_other_failures_before_do_not_shorten_the_time_that_a_refused_event_has() -> None:
+    far = FarEnd(*[Again("x")] * 5, judge=lambda parcel: Unfit("answer 400") if 6 in parcel.seqs else Safe())
+    far.carry(drops=True)
+    assert far.asked[-4:] == [[6], [6], [6], [7, 8]]
+
+
+def test_nothing_is_dropped_for_any_other_reason() -> None:
+    refusals: list[Outcome] = [Again("x"), Refused("x"), Partly(tuple(range(8)), "x")]
+    far = FarEnd(*refusals * 5).carry(drops=True)
+    assert far.taken == list(range(1, 9))
+    assert far.report.lost == 0
 
 
 def test_what_somebody_has_to_mend_is_tried_slowly_and_for_ever() -> None:

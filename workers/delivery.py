@@ -148,7 +148,7 @@ class Lane:
         self._token: str | None = None  # stands before the queue: what was put before it was taken or dropped
         self._closing = False
         self.waiting_bytes = 0
-        self.dropped = 0
+        self._overflowed = 0  # events
         self.failure = ""
         self.finished = False
         _thread.start_new_thread(self._run, ())  # not `threading`: see `fence`
@@ -156,6 +156,10 @@ class Lane:
     @property
     def full(self) -> bool:
         return self.waiting_bytes >= self._max_bytes and not self._drops
+
+    @property
+    def dropped(self) -> int:
+        return self._overflowed + self._condition.lost
 
     def put(self, batch: Batch) -> None:
         end_if_fenced(self._slot, boottime_ns())
@@ -172,7 +176,7 @@ class Lane:
         while self.waiting_bytes > self._max_bytes and len(self._queue) > 1:
             oldest = self._queue.popleft()
             self.waiting_bytes -= oldest.weight
-            self.dropped += len(oldest.batch.messages)
+            self._overflowed += len(oldest.batch.messages)
             self._token = self._token if oldest.token is None else oldest.token
 
     def commit(self, token: str) -> None:

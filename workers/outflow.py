@@ -95,7 +95,7 @@ class Outflow:
     def _show_dropped(self, dropped: int, now_ns: int, last: bool = False) -> None:
         self._words[EVENTS_DROPPED] = dropped
         if now_ns >= self._dropped_said_ns + _SAID_EVERY_NS or last:
-            reason = "the sink is slower than the feed, and overflow = drop_oldest"
+            reason = "the sink is slower than the feed, or refuses them, and overflow = drop_oldest"
             self._log("events.dropped", "WARNING", count=dropped - self._dropped_said, total=dropped, reason=reason)
             self._dropped_said, self._dropped_said_ns = dropped, now_ns
 

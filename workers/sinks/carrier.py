@@ -5,7 +5,8 @@ What holds:
 - a parcel is left only when all of its events are safe; no later one overtakes it;
 - each request is preceded by a look at the fence, and every failure is reported before the wait;
 - a parcel that is refused for what is in it is halved, so that all events before the one at fault are delivered and
-  that one is named. It then stays first in line: nothing is dropped here.
+  that one is named. It then stays first in line; only where events may be dropped (`overflow = drop_oldest`) it is
+  dropped, when it was refused again `UNFIT_TRIES` times, a minute apart.
 
 The thread sleeps between two requests; a stop does not wait for it longer than the parent allows.
 """
@@ -20,6 +21,8 @@ from workers.sinks.interface import Report
 from workers.sinks.outcome import Again, Outcome, Partly, Refused, Safe, Unfit, pause_s
 from workers.sinks.parcel import Parcel
 
+UNFIT_TRIES = 2  # so that a mistake of minutes at the far end does not cost all events of these minutes
+
 Attempt = Callable[[Parcel], Outcome]
 Sleep = Callable[[float], object]
 
@@ -32,23 +35,24 @@ def random_chance() -> float:
 class Carrier:
     """`attempt` makes one request; it has a time limit of its own and raises nothing. `where` names the far end."""
 
-    __slots__ = ("_attempt", "_chance", "_report", "_sleep", "_where")
+    __slots__ = ("_attempt", "_chance", "_drops", "_report", "_sleep", "_where")
 
     def __init__(
         self,
         attempt: Attempt,
         report: Report,
         where: str,
+        drops: bool,
         sleep: Sleep = time.sleep,
         chance: Callable[[], float] = random_chance,
     ) -> None:
-        self._attempt, self._report, self._where = attempt, report, where
+        self._attempt, self._report, self._where, self._drops = attempt, report, where, drops
         self._chance, self._sleep = chance, sleep
 
     def carry(self, parcel: Parcel) -> None:
-        """Returns when every event of it is safe."""
+        """Returns when every event of it is safe, or was dropped."""
         waiting = [parcel]  # the first to go is the last here
-        failures = 0
+        failures = refusals = 0  # in a row; the latter of one event alone
         while waiting:
             parcel = waiting.pop()
             self._report.fenced()
@@ -56,12 +60,20 @@ class Carrier:
             match outcome:
                 case Safe():
                     self._report.fine()
-                    failures = 0
+                    failures = refusals = 0
                     continue
                 case Unfit() if len(parcel) > 1:
                     self._report.retrying(f"{outcome.reason} from {self._where}, to {len(parcel)} events together")
                     waiting.extend(reversed(parcel.halves()))
                     continue
+                case Unfit() if self._drops and refusals == UNFIT_TRIES:
+                    self._report.dropped(1)
+                    self._report.fine()
+                    failures = refusals = 0
+                    continue
+                case Unfit():
+                    refusals += 1
+                    waiting.append(parcel)
                 case Partly(places):
                     failures = 1 if len(places) < len(parcel) else failures + 1
                     waiting.append(parcel.only(places))

@@ -21,7 +21,7 @@ class Condition:
     """`Report` for the sink; `begun` and `ended` are for who calls the sink, `show` is for the loop."""
 
     __slots__ = (
-        "_call_ns", "_failing", "_log", "_reason", "_shown", "_slot", "_stalled_ns", "_troubles", "_words",
+        "_call_ns", "_failing", "_log", "_reason", "_shown", "_slot", "_stalled_ns", "_troubles", "_words", "lost",
     )  # fmt: skip
 
     def __init__(self, slot: Slot, log: Log, troubles: Troubles) -> None:
@@ -31,6 +31,7 @@ class Condition:
         self._failing: tuple[str, int] | None = None  # why, and since when; one value, since two threads look at it
         self._stalled_ns = 0  # since when, as logged
         self._shown = False
+        self.lost = 0  # events that the sink gave up, in its thread
 
     # --- the sink's thread ----------------------------------------------------------------------------------
 
@@ -49,6 +50,9 @@ class Condition:
         self._failing = None
         if self._call_ns:
             self._call_ns = boottime_ns()
+
+    def dropped(self, events: int) -> None:
+        self.lost += events
 
     def fenced(self) -> None:
         end_if_fenced(self._slot, boottime_ns())

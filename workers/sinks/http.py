@@ -56,7 +56,9 @@ class Http:
         self._gzip = spec.sink_compression == "gzip"
         self._limits = Limits(spec.sink_batch or _EVENTS_MAX, _SIZE_MAX_BYTES)
         self._poster = Poster(self._address, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, self._address.where, sleep)
+        self._carrier = Carrier(
+            self._attempt, context.report, self._address.where, spec.overflow == "drop_oldest", sleep
+        )
 
     def open(self) -> None:
         """The connection is made when there is something to send."""

@@ -55,6 +55,9 @@ class Report(Protocol):
     def fine(self) -> None:
         """Something went through (a request, a piece of a long write): the sink makes progress, nothing is wrong."""
 
+    def dropped(self, events: int) -> None:
+        """The far end refuses so many for what is in them, and `overflow = drop_oldest` lets them go; counted."""
+
     def fenced(self) -> None:
         """Ends this process if its deadline has passed."""
 

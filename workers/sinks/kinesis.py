@@ -41,7 +41,7 @@ class Kinesis:
         spec = context.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES, len(self._key))
         self._service = Service("kinesis", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where, sleep)
+        self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)
 
     def open(self) -> None:
         """The client is made when there is something to send."""

@@ -44,7 +44,7 @@ class Sqs:
         spec = context.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES)
         self._service = Service("sqs", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where, sleep)
+        self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)
 
     def open(self) -> None:
         """The client is made when there is something to send."""
