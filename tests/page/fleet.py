@@ -122,6 +122,7 @@ def troubled(supervisors: int, shards: int, at: int) -> Snapshot:
         open=0,
         quiet_ms=212_000,
         since=at - 639_000,
+        trouble="connection 0: the server answered 401 (permanent) (and 3 more)",
     )
     change("trades/8", owner=a.id, open=3)
     change("quotes/3", owner=b.id, move=f"{a.id} balance")

@@ -119,6 +119,7 @@ def test_wishes_and_warnings_stand_at_their_shard(troubled: Shown) -> None:
     assert wishes("depth/1") == ["its owner was removed by force, claimable after its lease"]
     assert wishes("chat/5") == ["stopping"]
     assert wishes("quotes/4") == ["moves to anybody else"]
+    assert wishes("trades/7") == ["connection 0: the server answered 401 (permanent) (and 3 more)"]
     assert wishes("quotes/3") == ["moves to ip-10-0-1-20 · 00017cfb (balance)"]
     assert wishes("chat/0") == []
 
@@ -348,7 +349,7 @@ def hostile() -> dict[str, Any]:
     shard, one = whole["shards"][0], whole["supervisors"][0]
     history = [{"epoch": None, "owner": "", "at": None, "reason": HOSTILE[0], "times": 1}]
     history += [{"epoch": 5, "owner": text, "at": at // 1000, "reason": text, "times": 1} for text in HOSTILE[-5:]]
-    texts = ("owner", "move", "policy", "state")
+    texts = ("owner", "move", "policy", "state", "trouble")
     whole["shards"] = [
         {**shard, "shard": text, **dict.fromkeys(texts, text), "history": history, "epoch": 2**62} for text in HOSTILE
     ]
