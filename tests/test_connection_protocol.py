@@ -20,7 +20,19 @@ import pytest
 from tests.child import Child, lines, process, task
 from tests.feed import BINARY, PING, PONG, TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers.board import BYTES, CONNECTS, DEADLINE, HEARTBEAT, LAST_EVENT, MESSAGES, OPEN, STARTED, WANT, Board
+from workers.board import (
+    BYTES,
+    CONNECTS,
+    DEADLINE,
+    HEARTBEAT,
+    LAST_EVENT,
+    MESSAGES,
+    OPEN,
+    STARTED,
+    VIOLATIONS,
+    WANT,
+    Board,
+)
 from workers.connection import Connection
 from workers.delivery import FENCED
 from workers.dial import Opened
@@ -124,6 +136,7 @@ def test_a_violation_is_answered_by_its_close_code_and_a_new_connection(data: by
         child.word(CONNECTS, 2)
         assert child.log("connection.closed")[0]["code"] == code
         assert child.words[MESSAGES] >= 1
+        assert child.words[VIOLATIONS] >= 1
 
 
 def test_a_header_that_announces_gigabytes_costs_no_memory() -> None:

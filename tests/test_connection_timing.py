@@ -140,6 +140,7 @@ def test_a_permanent_refusal_is_retried_slowly_and_its_reason_logged(status: int
         assert closed["permanent"] is True
         assert closed["level"] == "ERROR"
         assert str(status) in closed["reason"]
+        assert child.slot.read_trouble() == f"connection 0: the server answered {status} (permanent)"
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
@@ -154,6 +155,17 @@ def test_a_transient_refusal_is_retried_soon(status: int) -> None:
     with Feed(behave) as feed, Child(task(feed.url, reconnect_min_ms=1, reconnect_max_ms=60_000)) as child:
         child.word(OPEN, 1)
         assert str(status) in child.log("connection.closed")[0]["reason"]
+        assert child.slot.read_trouble() == ""
+
+
+def test_the_trouble_of_a_closed_connection_does_not_repeat_what_the_peer_wrote() -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.close(4009, "token s3cret has expired")
+
+    with Feed(behave) as feed, Child(task(feed.url, reconnect_min_ms=60_000, reconnect_max_ms=60_000)) as child:
+        until(lambda: child.log("connection.closed"), 5)
+        assert child.slot.read_trouble() == "connection 0: the peer closed it with 4009"
 
 
 def test_retry_after_is_a_floor_for_every_connection_of_the_child_to_that_host() -> None:

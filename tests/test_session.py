@@ -10,7 +10,7 @@ from random import random
 import pytest
 
 from workers import session
-from workers.session import Dead, Policy, Probe, Refusal, Retry, Timing, Wait, answered, policy_of, watch
+from workers.session import Dead, Idle, Policy, Probe, Refusal, Retry, Timing, Wait, answered, policy_of, watch
 from workers.spec import StreamSpec
 
 S = 1_000_000_000
@@ -60,6 +60,68 @@ def test_an_incomplete_frame_has_a_total_deadline_however_it_trickles(policy: Po
     step = watch(policy, timing(heard_s=130, frame_s=100), 130 * S)
     assert isinstance(step, Dead)
     assert not step.silent
+
+
+def test_pongs_without_a_message_are_an_idle_feed_which_is_told_once(policy: Policy) -> None:
+    assert watch(policy, timing(heard_s=140, data_s=100), 144 * S) == Wait(145 * S)
+    assert isinstance(watch(policy, timing(heard_s=140, data_s=100), 145 * S), Idle)
+    assert watch(policy, timing(heard_s=140, data_s=100, idle=True), 145 * S) == Wait(160 * S)
+
+
+def test_an_idle_timeout_that_is_off_is_never_reached() -> None:
+    policy = policy_of(StreamSpec(stream="trades", idle_timeout_ms=0))
+    assert watch(policy, timing(heard_s=9999, data_s=1), 9999 * S) == Wait(10_019 * S)
+
+
+@pytest.mark.parametrize(
+    ("answers_pings", "frame_s", "found"),
+    [(False, 0, Dead), (True, 0, Idle), (True, 100.0, Dead)],
+    ids=["a half-open peer", "a silent stream", "a frame that stops in the middle"],
+)
+def test_with_defaults_whatever_stops_is_found_within_a_minute(
+    policy: Policy, answers_pings: bool, frame_s: float, found: type[Dead | Idle]
+) -> None:
+    now_s, heard_s, pinged_s = 100.0, 100.0, 0.0
+    while not isinstance(step := watch(policy, timing(heard_s, pinged_s, frame_s, 100), int(now_s * S)), Dead | Idle):
+        if isinstance(step, Probe):
+            pinged_s = 0 if answers_pings else now_s
+            heard_s = now_s if answers_pings else heard_s
+        else:
+            assert step.until_ns > now_s * S
+            now_s = step.until_ns / S
+    assert isinstance(step, found)
+    assert now_s <= 160
+
+
+# --- replacement --------------------------------------------------------------------------------------------
+
+
+def test_a_connection_is_replaced_at_its_age_or_up_to_a_tenth_earlier() -> None:
+    policy = policy_of(StreamSpec(stream="trades", max_age_ms=3_600_000))
+    times = [session.retires_ns(policy, 100 * S, random()) / S for _ in range(1000)]
+    assert 3340 <= min(times) < 3400
+    assert 3640 < max(times) <= 3700
+
+
+def test_without_a_max_age_it_never_is(policy: Policy) -> None:
+    assert session.retires_ns(policy, 100 * S, random()) == session.NEVER_NS
+
+
+@pytest.mark.parametrize(
+    ("subscribed_s", "data_s", "now_s", "may_go"),
+    [
+        (0, 100, 200, False),  # its subscriptions still wait for their turn
+        (100, 100.3, 100.5, False),
+        (100, 100.3, 101, True),
+        (100, 0, 104.9, False),
+        (100, 99.9, 104.9, False),  # what came before the subscriptions says nothing about them
+        (100, 0, 105, True),  # a feed that is quiet
+    ],
+)
+def test_the_old_one_goes_when_the_new_one_delivers_or_had_its_time(
+    subscribed_s: float, data_s: float, now_s: float, may_go: bool
+) -> None:
+    assert session.took_over(int(subscribed_s * S), int(data_s * S), int(now_s * S)) is may_go
 
 
 # --- refusals -----------------------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ class Attempt:
         except TemplateError as error:
             outcome = Refusal(str(error))
         except Exception as error:  # of a template, of a handler's target, of a library: the loop must hear of it
-            outcome = Refusal(f"the attempt failed: {type(error).__name__}: {error}")
+            what = f"the attempt failed: {type(error).__name__}"
+            outcome = Refusal(f"{what}: {error}", brief=what)
         with self._lock:
             self.outcome = outcome
             if self._abandoned and isinstance(outcome, Opened):
@@ -235,7 +236,7 @@ def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what:
         sock.sendall(asked)
         while _HEAD_END not in held:
             if len(held) > HEAD_MAX_BYTES:
-                raise Refused(Refusal(f"the header of the {who}'s answer has more than {HEAD_MAX_BYTES} bytes"))
+                raise Refused(Refusal(f"the {who}'s header has more than {HEAD_MAX_BYTES} bytes"))
             sock.settimeout(_left_s(deadline_ns, what))
             more = sock.recv(4096)
             if not more:

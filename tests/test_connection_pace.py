@@ -1,0 +1,177 @@
+"""`send_rate` and `connect_rate`: how often a child sends and connects. The test is the parent, where one is asked."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tenured import Connection, Handler
+from tests.child import Child, task
+from tests.feed import PING, Feed, Peer, frame
+from tests.wait import until
+from workers.board import ASKED, CONNECTS, FLOOR, GRANTED, GRANTED_AT, OPEN, REFUSED_UNTIL
+from workers.paced import QUEUE_MAX_BYTES
+
+S = 1_000_000_000
+
+
+def good(peer: Peer) -> None:
+    peer.accept()
+    peer.serve()
+
+
+def boottime_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+# --- sending ------------------------------------------------------------------------------------------------
+
+
+def timed(arrived: list[float]) -> Any:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        while True:
+            opcode, payload = peer.next_frame()
+            if opcode == 0x1:
+                arrived.append(time.monotonic())
+                peer.feed.texts.append((peer.number, payload.decode()))
+            elif opcode == 0x8:
+                peer.feed.close_codes.append(int.from_bytes(payload[:2], "big"))
+                peer.raw(frame(0x8, payload))
+                return
+
+    return behave
+
+
+def test_subscriptions_and_what_a_handler_sends_leave_in_order_and_not_faster_than_the_rate() -> None:
+    class Chatty(Handler):
+        def opened(self, connection: Connection) -> None:
+            for number in range(5):
+                assert connection.send(f"sent {number}")
+
+    arrived: list[float] = []
+    subscribe = tuple(f"subscribe {number}" for number in range(10))
+    with Feed(timed(arrived)) as feed, Child(task(feed.url, send_rate=20, subscribe=subscribe, handler="x"), Chatty):
+        until(lambda: len(arrived) == 15, 5)
+    assert [text for _, text in feed.texts] == [*subscribe, *(f"sent {number}" for number in range(5))]
+    assert arrived[-1] - arrived[0] >= 14 / 20 - 0.06
+
+
+def test_a_ping_is_answered_and_a_close_frame_sent_while_messages_wait_for_their_turn() -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.serve(messages=1)
+        peer.raw(frame(PING, b"now"))
+        peer.serve()
+
+    subscribe = tuple(str(number) for number in range(100))
+    with Feed(behave) as feed, Child(task(feed.url, send_rate=0.1, subscribe=subscribe)) as child:
+        until(lambda: feed.pongs == [b"now"], 5)
+        begun = time.monotonic()
+        assert child.stop() == 0
+        assert time.monotonic() - begun < 0.9
+    assert [text for _, text in feed.texts] == ["0"]
+    assert feed.close_codes == [1001]
+
+
+def test_a_send_is_refused_when_too_much_waits_already() -> None:
+    accepted: list[bool] = []
+
+    class Flood(Handler):
+        def opened(self, connection: Connection) -> None:
+            accepted.extend(connection.send("x" * 100_000) for _ in range(20))
+
+    with Feed(good) as feed, Child(task(feed.url, send_rate=1, handler="x"), Flood) as child:
+        until(lambda: len(accepted) == 20, 5)
+        assert child.words[OPEN] == 1
+    assert accepted.index(False) == QUEUE_MAX_BYTES // 100_000 + 1
+    assert not any(accepted[accepted.index(False) :])
+
+
+# --- connecting ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def parent(child: Child, every_s: float, asked: list[int]) -> Iterator[None]:
+    """Grants one attempt after the other, as the supervisor does."""
+    done = threading.Event()
+
+    def run() -> None:
+        next_ns = 0
+        words = child.words
+        while not done.wait(0.001):
+            if words[ASKED] != words[GRANTED]:
+                next_ns = max(next_ns, boottime_ns(), words[FLOOR])
+                asked.append(words[ASKED])
+                words[GRANTED_AT] = next_ns
+                words[GRANTED] = words[ASKED]
+                next_ns += int(every_s * S)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_with_a_connect_rate_each_attempt_asks_and_begins_when_it_is_granted() -> None:
+    asked: list[int] = []
+    with Feed(good) as feed, Child(task(*[feed.url] * 6, connect_rate=5.0)) as child, parent(child, 0.2, asked):
+        child.word(OPEN, 6)
+    times = [connect.at for connect in feed.connects]
+    assert all(later - earlier >= 0.15 for earlier, later in itertools.pairwise(times))
+    assert asked == [1, 2, 3, 4, 5, 6]
+
+
+def test_failed_attempts_and_reconnects_ask_as_well() -> None:
+    def behave(peer: Peer) -> None:
+        if peer.number == 0:
+            peer.refuse(503)
+        elif peer.number == 1:
+            peer.accept()
+        else:
+            good(peer)
+
+    asked: list[int] = []
+    with Feed(behave) as feed, Child(task(feed.url, connect_rate=5.0)) as child, parent(child, 0.2, asked):
+        child.word(CONNECTS, 2)
+    assert asked == [1, 2, 3]
+    assert feed.connects[2].at - feed.connects[0].at >= 0.38
+
+
+def test_without_an_answer_no_attempt_begins() -> None:
+    with Feed(good) as feed, Child(task(feed.url, connect_rate=5.0)) as child:
+        until(lambda: child.words[ASKED] == 1, 5)
+        begun = time.monotonic()
+        until(lambda: time.monotonic() > begun + 0.5, 5)
+        assert feed.accepted == 0
+        begun = time.monotonic()
+        assert child.stop() == 0
+        assert time.monotonic() - begun < 0.5
+
+
+def test_no_attempt_begins_before_the_floor_that_another_child_was_told() -> None:
+    with Feed(good) as feed:
+        child = Child(task(feed.url))
+        child.words[FLOOR] = boottime_ns() + S
+        begun = time.monotonic()
+        with child:
+            child.word(OPEN, 1)
+    assert feed.connects[0].at - begun >= 0.99
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_told_to_the_parent_for_the_other_children(status: int) -> None:
+    with Feed(lambda peer: peer.refuse(status, "Retry-After: 30")) as feed, Child(task(feed.url)) as child:
+        until(lambda: child.words[REFUSED_UNTIL], 5)
+        left_s = (child.words[REFUSED_UNTIL] - boottime_ns()) / S
+        assert 28 < left_s <= 30
+        assert len(feed.connects) == 1
