@@ -74,7 +74,8 @@ def test_a_handler_that_cannot_be_imported_is_named_and_the_host_is_not_ready_wh
     handler = f"{tmp_path}/broken.py:Broken"
     with Host(tmp_path / "a", store, feed.url("a"), shards=1, stream=[f"handler = {handler}"]) as host:
         failed = until(lambda: host.log("child.failed", shard="s/0"), 20)[0]
-        assert failed["reason"] == f"handler {handler} cannot be made: ModuleNotFoundError: No module named 'nosuch'"
+        raised = f"ModuleNotFoundError: No module named 'nosuch' at {tmp_path}/broken.py:1"
+        assert failed["reason"] == f"handler {handler} cannot be made: {raised}"
         assert any(handler in line["reason"] for line in host.log("config.warning"))
 
         def refusal() -> str:
