@@ -21,7 +21,7 @@ class Condition:
     """`Report` for the sink; `begun` and `ended` are for who calls the sink, `show` is for the loop."""
 
     __slots__ = (
-        "_call_ns", "_failing", "_log", "_reason", "_shown", "_slot", "_stalled_ns", "_troubles", "_words", "lost",
+        "_call_ns", "_failing", "_log", "_shown", "_slot", "_stalled_ns", "_troubles", "_words", "lost",
     )  # fmt: skip
 
     def __init__(self, slot: Slot, log: Log, troubles: Troubles) -> None:
