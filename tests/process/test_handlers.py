@@ -115,7 +115,7 @@ def test_a_handler_that_blocks_is_killed_within_the_hang_timeout_and_started_ane
         until((tmp_path / "blocked").exists, 20)
         began = time.monotonic()
         killed = until(lambda: one.log("child.killed", shard="s/0"), 10)[0]
-        assert time.monotonic() - began < hang_s + 1.5
+        assert time.monotonic() - began < hang_s + 3
         assert killed["reason"].startswith("hung")
         until(lambda: any(each.shard == "s/0" and each.epoch > killed["epoch"] for each in one.deliveries()), 20)
         for other in ("s/1", "s/2"):
