@@ -97,7 +97,7 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "frame_timeout",
         values.duration(100, HOUR),
-        "A message that has begun must be complete within this.",
+        "A frame that has begun must be complete within this.",
         default=duration_text(_SPEC.frame_timeout_ms),
     ),
     Key(
