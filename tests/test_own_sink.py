@@ -1,0 +1,233 @@
+"""Sinks that users write: what they are given, when they are called, what they may raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from tenured import Event, Retry, Shard, Sink
+from tests.child import Child, task
+from tests.feed import Feed, Peer
+from tests.sinks import AT_NS, Noted, batch, context
+from tests.wait import until
+from workers.board import SINK_RETRIES
+from workers.preload import preload
+from workers.sinks import own
+from workers.sinks.interface import SinkFailed
+from workers.sinks.own import Own
+from workers.wire import Preparation
+
+IMPORT = "from tenured import Retry, Sink\n"
+TO_FILE = """
+import threading
+class Mine(Sink):
+    def open(self, shard):
+        self.file = open({path!r}, "a")
+        self.say("open", shard.name, shard.epoch, shard.checkpoint)
+    def write(self, events):
+        for event in events:
+            self.say("event", event.seq, event.connection, event.data)
+    def flush(self):
+        self.say("flush")
+    def close(self):
+        self.say("close")
+    def say(self, *words):
+        print(*words, threading.get_native_id(), file=self.file, flush=True)
+"""
+
+
+def sink_of(kind: type[Sink], report: Noted | None = None, **spec: Any) -> Own:
+    return Own(kind, context(report=report, **spec))
+
+
+def source(folder: Path, text: str, **values: str) -> str:
+    """The reference of a class `Mine` in a file of its own."""
+    (folder / "mine.py").write_text(IMPORT + text.format(**values))
+    return f"{folder}/mine.py:Mine"
+
+
+def use(sink: Own) -> None:
+    sink.write([batch("a")])
+    sink.flush()
+    sink.close()
+
+
+class Kept(Sink):
+    """Keeps what it is called with."""
+
+    calls: list[Any]
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    def open(self, shard: Shard) -> None:
+        self.calls.append(shard)
+
+    def write(self, events: Sequence[Event]) -> None:
+        self.calls.append(list(events))
+
+
+def kept(sink: Own) -> list[Any]:
+    assert isinstance(sink._sink, Kept)
+    return sink._sink.calls
+
+
+def test_it_is_opened_with_its_shard_before_the_first_events_and_never_where_there_are_none() -> None:
+    sink = sink_of(Kept)
+    sink.open()
+    sink.flush()
+    sink.close()
+    assert sink._sink is None
+    sink.write([batch("a")])
+    assert kept(sink)[0] == Shard("trades/7", "trades", "7", 12, None, 1)
+
+
+def test_an_event_says_what_its_line_would_say() -> None:
+    sink = sink_of(Kept)
+    sink.write([batch("a", b"\0b", first_seq=41, ids=["x", None]), batch("c", first_seq=43, connection=None)])
+    assert kept(sink)[1] == [
+        Event("trades/7", 12, 41, 0, AT_NS, "a", "x"),
+        Event("trades/7", 12, 42, 0, AT_NS, b"\0b", None),
+        Event("trades/7", 12, 43, None, AT_NS, "c", None),
+    ]
+    assert kept(sink)[1][0].received_at == datetime(2026, 1, 1, 0, 0, 0, 1, UTC)
+
+
+@pytest.mark.parametrize(("asked", "most"), [(0, 500), (7, 7)])
+def test_events_come_in_order_and_in_portions_that_do_not_depend_on_how_they_arrived(asked: int, most: int) -> None:
+    sink = sink_of(Kept, sink_batch=asked)
+    sink.write([batch("x", first_seq=seq) for seq in range(1, 501)] + [batch(*["y"] * 703, first_seq=501)])
+    portions = kept(sink)[1:]
+    assert [event.seq for portion in portions for event in portion] == list(range(1, 1204))
+    assert {len(portion) for portion in portions[:-1]} == {most}
+    assert len(portions[-1]) <= most
+
+
+@pytest.mark.parametrize("method", ["open", "write", "flush", "close"])
+def test_a_method_that_asks_for_a_retry_is_called_again_with_the_same_after_a_wait(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(own, "time", clock := Mock())
+    report, seen = Noted(), []
+
+    def fail(self: Sink, *arguments: Any) -> None:
+        seen.append(arguments)
+        if len(seen) < 4:
+            raise Retry("the table is locked", after_s=7.0 if len(seen) == 3 else 0.0)
+
+    sink = sink_of(type("Mine", (Kept,), {method: fail}), report)
+    use(sink)
+    assert seen == [seen[0]] * 4
+    assert report.retries == ["the table is locked"] * 3
+    assert report.fines >= 4
+    first_s, second_s, third_s = (call.args[0] for call in clock.sleep.call_args_list)
+    assert 0.05 <= first_s <= 0.1 <= second_s <= 0.2
+    assert third_s == 7.0
+
+
+def test_the_wait_between_tries_grows_and_has_a_bound() -> None:
+    waits_s = [own._wait_s(tries) for tries in range(0, 2000, 7)]
+    assert all(0.05 <= wait_s <= 30 for wait_s in waits_s)
+    assert min(waits_s[3:]) >= 15
+
+
+@pytest.mark.parametrize("method", ["__init__", "open", "write", "flush", "close"])
+def test_any_other_error_is_final_and_names_its_place(method: str) -> None:
+    def fail(self: Sink, *arguments: Any) -> None:
+        raise KeyError("no such column")
+
+    sink = sink_of(type("Mine", (Sink,), {"write": lambda self, events: None} | {method: fail}))
+    with pytest.raises(SinkFailed, match=r"KeyError: 'no such column' at .*test_own_sink\.py:\d+"):
+        use(sink)
+
+
+def test_a_class_without_write_is_told_so() -> None:
+    with pytest.raises(SinkFailed, match="a sink needs a method write"):
+        sink_of(Sink).write([batch("a")])
+
+
+# --- in a child ---------------------------------------------------------------------------------------------
+
+
+def two_messages(peer: Peer) -> None:
+    peer.accept()
+    peer.text("one")
+    peer.text("two")
+    peer.serve()
+
+
+def test_a_child_gives_its_sink_everything_in_one_thread_that_is_not_the_loops(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    reference = source(tmp_path, TO_FILE, path=str(said))
+    with Feed(two_messages) as feed, Child(task(feed.url, sink=reference, checkpoint="/3", epoch=5)) as child:
+        until(lambda: said.exists() and "two" in said.read_text(), 5)
+        loop = child._thread.native_id
+        assert child.stop() == 0
+    lines = [line.rpartition(" ") for line in said.read_text().splitlines()]
+    assert [words for words, _, _ in lines] == [
+        "open trades/7 5 /3",
+        "event 1 0 one",
+        "event 2 0 two",
+        "flush",
+        "close",
+    ]
+    threads = {thread for _, _, thread in lines}
+    assert len(threads) == 1
+    assert threads != {str(loop)}
+
+
+def test_a_sink_that_raises_ends_the_child_with_a_sentence(tmp_path: Path) -> None:
+    text = "class Mine(Sink):\n    def write(self, events):\n        raise OSError('the table is gone')\n"
+    with Feed(two_messages) as feed, Child(task(feed.url, sink=source(tmp_path, text))) as child:
+        assert child.wait() == 1
+        assert child.log("child.failed")[0]["reason"] == (
+            f"the sink failed: OSError: the table is gone at {tmp_path}/mine.py:4"
+        )
+
+
+def test_a_sink_that_retries_is_seen_on_the_board_and_then_delivers(tmp_path: Path) -> None:
+    text = """
+import os
+class Mine(Sink):
+    def write(self, events):
+        if not os.path.exists({place!r} + "/back"):
+            raise Retry("the table is away")
+        open({place!r} + "/" + events[0].data, "w").close()
+"""
+    reference = source(tmp_path, text, place=str(tmp_path))
+    with Feed(two_messages) as feed, Child(task(feed.url, sink=reference)) as child:
+        child.word(SINK_RETRIES, 2)
+        until(lambda: (child.slot.read_trouble() or "").startswith("sink: the table is away for "), 5)
+        (tmp_path / "back").touch()
+        until(lambda: (tmp_path / "one").exists(), 10)
+        until(lambda: not child.slot.read_trouble(), 5)
+        assert child.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("class Other(Sink): pass", "Mine is no class derived from tenured.Sink"),
+        ("from tenured import Handler\nclass Mine(Handler): pass", "Mine is no class derived from tenured.Sink"),
+        ("import no_such_thing", "cannot be imported: ModuleNotFoundError: No module named 'no_such_thing' at"),
+    ],
+)
+def test_a_reference_that_leads_to_no_sink_is_a_mistake_in_the_configuration(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    with Child(task("ws://127.0.0.1:1", sink=source(tmp_path, text))) as child:
+        assert child.wait() == 78
+    assert sentence in child.log("child.failed")[0]["reason"]
+
+
+def test_it_is_imported_before_the_fork_like_a_handler(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    reference = source(tmp_path, "class Mine(Sink): pass")
+    found = preload(Preparation((reference,)), warnings.append)
+    assert warnings == []
+    assert issubclass(found.handlers[reference], Sink)
