@@ -48,7 +48,7 @@ class Inflater:
         self._begun = False  # bytes of the message under way have come
         self._ends = 0  # of deflate streams in it
 
-    def inflate(self, payload: bytes | bytearray, final: bool, room: int) -> bytes | Failure:
+    def inflate(self, payload: bytes, final: bool, room: int) -> bytes | Failure:
         """What a frame adds to its message, at most `room` bytes; `final`: it is the message's last frame."""
         self._begun = self._begun or bool(payload)
         try:
@@ -68,7 +68,7 @@ class Inflater:
                 self._zlib = zlib.decompressobj(_WINDOW_BITS)
         return data
 
-    def _inflated(self, payload: bytes | bytearray, room: int) -> bytes:
+    def _inflated(self, payload: bytes, room: int) -> bytes:
         """Up to one byte more than there is room for."""
         data = self._zlib.decompress(payload, room + 1)
         while self._zlib.eof and (rest := self._zlib.unused_data) and len(data) <= room and self._ends <= _ENDS_MAX:
