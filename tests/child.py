@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -149,10 +150,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def process(task_: Task, board: Board, stdout: int | None = None, stderr: int | None = None) -> subprocess.Popen[bytes]:
-    """The same in a process of its own, without fork server and fence; SIGTERM stops it."""
+def process(
+    task_: Task, board: Board, stdout: int | None = None, stderr: int | None = None, launcher: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """The same in a process of its own, without fork server and fence; SIGTERM stops it. `launcher`: what execs it."""
     task_fd = in_memory(task_.packed(), "task")
-    command = [sys.executable, "-m", "tests.child", str(board.fd), str(task_fd)]
+    command = [*launcher, sys.executable, "-m", "tests.child", str(board.fd), str(task_fd)]
     try:
         return subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=[board.fd, task_fd])
     finally:
