@@ -109,7 +109,10 @@ def dial(
     deadline_ns = boottime_ns() + timeout_ns
     request = Request(target)
     proxy = _proxy(target, request) if target.proxy != "none" else None
-    sock = _connected(*((proxy.host, proxy.port) if proxy else (request.host, request.port)), deadline_ns)
+    if proxy:
+        sock = _connected(proxy.host, proxy.port, deadline_ns, "the proxy ")
+    else:
+        sock = _connected(request.host, request.port, deadline_ns)
     try:
         if reached:
             reached("connected", sock)
@@ -141,12 +144,12 @@ def _left_s(deadline_ns: int, doing: str) -> float:
 # --- TCP and TLS --------------------------------------------------------------------------------------------
 
 
-def _connected(host: str, port: int, deadline_ns: int) -> socket.socket:
+def _connected(host: str, port: int, deadline_ns: int, which: str = "") -> socket.socket:
     """Each address in turn, so that none can use up the time of those after it."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Refused(Refusal(f"{host} cannot be resolved: {_cause(error)}")) from None
+        raise Refused(Refusal(f"{which}{host} cannot be resolved: {_cause(error)}")) from None
     cause = "it has no address"
     for number, (family, kind, protocol, _, address) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
@@ -163,7 +166,7 @@ def _connected(host: str, port: int, deadline_ns: int) -> socket.socket:
             raise
         else:
             return sock
-    raise Refused(Refusal(f"{host} port {port} cannot be reached: {cause}"))
+    raise Refused(Refusal(f"{which}{host} port {port} cannot be reached: {cause}"))
 
 
 def _cause(error: Exception) -> str:

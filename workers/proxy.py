@@ -6,9 +6,9 @@ refusal and no log.
 
 `env` goes by the variables as other programs do, the lower case name before the upper case one, an empty one counting
 as absent: `https_proxy` for wss, `http_proxy` for ws, else `all_proxy`. `no_proxy` is a list, separated by commas or
-spaces, of hosts that are reached directly: `*` is all; a name (`example.com`, `.example.com` and `*.example.com` are the
-same) stands for itself and all below it; an address or a network (`10.0.0.0/8`, `::1`) for hosts that the url names by
-number, as no name is resolved for this; each may be followed by the `:port` that it is for.
+spaces, of hosts that are reached directly: `*` is all; a name (`example.com`, `.example.com` and `*.example.com` mean
+the same) stands for itself and all below it; an address or a network (`10.0.0.0/8`, `::1`) for hosts that the url names
+by number, as no name is resolved for this; each may be followed by the `:port` that it is for.
 """
 
 from __future__ import annotations

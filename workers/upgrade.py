@@ -29,7 +29,7 @@ _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", 
 
 
 class Refused(Exception):
-    """An attempt failed. `close_code`: what a peer that takes the connection for open is to be told; 0: there is none."""
+    """An attempt failed. `close_code`: what a peer that takes the connection for open is to be told; 0: nothing."""
 
     def __init__(self, refusal: Refusal, close_code: int = 0) -> None:
         super().__init__(refusal.reason)
