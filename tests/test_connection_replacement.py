@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +20,10 @@ from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers import session
 from workers.board import CONNECTS, OPEN
+from workers.connection import Connection as DialedConnection
+from workers.spec import StreamSpec
+
+S = 1_000_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +119,33 @@ def test_a_replacement_that_fails_leaves_the_connection_alone_and_is_tried_again
         assert "connection 0: its replacement failed: the server answered 503" in troubles
         until(lambda: child.slot.read_trouble() == "", 1)
         assert child.words[OPEN] == 1
+
+
+def settling(newest_open: bool, paused: bool) -> tuple[DialedConnection, Mock]:
+    """A connection at 100 s, whose replacement is 10 s old and, as its age may be short, due to be replaced itself."""
+    home = Mock(policy=session.policy_of(StreamSpec(stream="s", max_age_ms=1000)))
+    connection = DialedConnection(0, home)
+    old = Mock(paused=paused, due_ns=session.NEVER_NS)
+    new = Mock(open=newest_open, subscribed_ns=90 * S, data_ns=95 * S, heard=True, due_ns=session.NEVER_NS)
+    connection._links = [old, new]
+    connection._retires_ns = 91 * S
+    connection.tick(100 * S)
+    return connection, old
+
+
+def test_an_old_connection_that_takes_its_time_to_close_costs_no_turn_of_the_loop() -> None:
+    connection, old = settling(newest_open=True, paused=False)
+    assert old.close.call_count == 1
+    assert connection.due_ns > 100 * S
+
+
+@pytest.mark.parametrize(("newest_open", "paused"), [(False, False), (True, True)])
+def test_the_old_one_stays_while_the_new_one_is_closing_or_the_old_one_has_more_to_deliver(
+    newest_open: bool, paused: bool
+) -> None:
+    connection, old = settling(newest_open, paused)
+    assert old.close.call_count == 0
+    assert 100 * S < connection.due_ns < 101 * S
 
 
 def test_a_replacement_that_ends_before_it_took_over_leaves_the_old_connection_in_its_place() -> None:

@@ -103,10 +103,6 @@ def test_a_connection_is_replaced_at_its_age_or_up_to_a_tenth_earlier() -> None:
     assert 3640 < max(times) <= 3700
 
 
-def test_without_a_max_age_it_never_is(policy: Policy) -> None:
-    assert session.retires_ns(policy, 100 * S, random()) == session.NEVER_NS
-
-
 @pytest.mark.parametrize(
     ("subscribed_s", "data_s", "now_s", "may_go"),
     [

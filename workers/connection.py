@@ -39,8 +39,8 @@ class Connection:
     """`due_ns` is when `tick` has something to do. Handlers use `number`, `send` and `close`."""
 
     __slots__ = (
-        "_attempt", "_due_ns", "_home", "_host", "_links", "_retires_ns", "_retry", "_stopped", "_stuck", "_trouble",
-        "_url", "number",
+        "_attempt", "_due_ns", "_home", "_host", "_links", "_retires_ns", "_retry", "_stopped", "_stuck",
+        "_troubled", "_url", "number",
     )  # fmt: skip
 
     def __init__(self, number: int, home: Home) -> None:
@@ -53,8 +53,7 @@ class Connection:
         self._due_ns = 0  # of what is no link's: an attempt, its end, a replacement
         self._retires_ns = NEVER_NS
         self._host = self._url = ""
-        self._trouble = f"connection {number}"
-        self._stopped = False
+        self._stopped = self._troubled = False
 
     # --- for handlers ---------------------------------------------------------------------------------------
 
@@ -112,10 +111,13 @@ class Connection:
         self._close_links(End(code, "stopped"), now_ns)
 
     def set_trouble(self, text: str) -> None:
-        self._home.troubles.set(self._trouble, text)
+        self._troubled = True
+        self._home.troubles.set(f"connection {self.number}", text)
 
     def clear_trouble(self) -> None:
-        self._home.troubles.clear(self._trouble)
+        if self._troubled:
+            self._troubled = False
+            self._home.troubles.clear(f"connection {self.number}")
 
     def _set_due(self, due_ns: int) -> None:
         self._due_ns = due_ns
@@ -185,24 +187,26 @@ class Connection:
 
     def _open(self, opened: Opened, now_ns: int) -> None:
         link = Link(self, self._home, opened, now_ns)
+        self._home.opened(link)
         self._links.append(link)
-        self._retires_ns = session.retires_ns(self._home.policy, now_ns, chance())
+        if self._home.policy.max_age_ns:
+            self._retires_ns = session.retires_ns(self._home.policy, now_ns, chance())
         self._set_due(self._retires_ns if len(self._links) == 1 else now_ns + _SETTLE_LOOK_NS)
         self.clear_trouble()
         self._home.log("connection.opened", connection=self.number, url=self._url)
-        self._home.opened(link)
         link.begin(opened, now_ns)
 
     def _settle_replacement(self, now_ns: int) -> None:
         """There is an older link: is it time for it to go?"""
         newest, older = self._links[-1], self._links[:-1]
         data_ns = newest.data_ns if newest.heard else 0
-        if not session.took_over(newest.subscribed_ns, data_ns, now_ns) or any(link.paused for link in older):
+        settled = newest.open and session.took_over(newest.subscribed_ns, data_ns, now_ns)
+        if settled and not any(link.paused for link in older):
+            for link in older:
+                link.close(End(self._home.policy.close_code, "replaced by a new one"), now_ns)
+            self._set_due(max(self._retires_ns, now_ns + _SETTLE_LOOK_NS))
+        else:
             self._set_due(now_ns + _SETTLE_LOOK_NS)
-            return
-        self._set_due(self._retires_ns)
-        for link in older:
-            link.close(End(self._home.policy.close_code, "replaced by a new one"), now_ns)
 
     def _close_links(self, end: End, now_ns: int) -> None:
         for link in list(self._links):

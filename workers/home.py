@@ -50,11 +50,13 @@ class Home(Protocol):
     def count(self, word: int) -> None:
         """One more, on the board."""
 
-    def opened(self, link: Link) -> None: ...
+    def opened(self, link: Link) -> None:
+        """While its connection does not count it among its links yet."""
 
     def refused(self, connection: Connection, refusal: Refusal, checkpoint: str) -> None:
         """An attempt failed, which asked to go on from that checkpoint."""
 
     def received(self, link: Link, messages: list[Message], size: int, now_ns: int) -> None: ...
 
-    def closed(self, link: Link, end: End) -> None: ...
+    def closed(self, link: Link, end: End) -> None:
+        """While its connection does not count it any more."""

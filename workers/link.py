@@ -80,7 +80,7 @@ class Link:
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = self.data_ns = self._heard_ns = now_ns
         self.subscribed_ns = self._pinged_ns = self._frame_ns = 0
-        self.due_ns = now_ns
+        self.due_ns = session.NEVER_NS
 
     @property
     def open(self) -> bool:
@@ -89,17 +89,17 @@ class Link:
 
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
+        policy = self._home.policy
         for text in opened.target.subscriptions:
             self._put(outgoing.TEXT, text.encode())
         if self._paced is None:
             self.subscribed_ns = now_ns
             self._flush()
         else:
-            self._send_paced(self._paced, now_ns)
+            self._sooner(self._send_paced(self._paced, now_ns))
+        self._sooner(now_ns + min(policy.ping_interval_ns, policy.idle_timeout_ns or policy.ping_interval_ns))
         if opened.rest and self.open:
             self._take(self._parser.feed(opened.rest), now_ns)
-        self.due_ns = now_ns
-        self._home.wake_at(now_ns)
 
     # --- what is due ----------------------------------------------------------------------------------------
 

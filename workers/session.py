@@ -136,8 +136,8 @@ def _seconds(duration_ns: int) -> str:
 
 
 def retires_ns(policy: Policy, opened_ns: int, chance: float) -> int:
-    """When a connection is to be replaced."""
-    return opened_ns + policy.max_age_ns - int(policy.max_age_ns * chance / 10) if policy.max_age_ns else NEVER_NS
+    """When a connection with a `max_age` is to be replaced."""
+    return opened_ns + policy.max_age_ns - int(policy.max_age_ns * chance / 10)
 
 
 def took_over(subscribed_ns: int, data_ns: int, now_ns: int) -> bool:

@@ -340,12 +340,10 @@ class _Shard:
 
     def opened(self, link: Link) -> None:
         self._words[CONNECTS] += 1
-        self._count_open()
+        if not link.connection.connected:  # else it is the one that replaces another
+            self._words[OPEN] += 1
         if self._dispatch is not None:
             self._dispatch.opened(link.connection)
-
-    def _count_open(self) -> None:
-        self._words[OPEN] = sum(connection.connected for connection in self._connections)
 
     def refused(self, connection: Connection, refusal: Refusal, checkpoint: str) -> None:
         if doubt.refuses(refusal):
@@ -366,7 +364,8 @@ class _Shard:
             self._checkpoint.refused(number, link.checkpoint, end.reason)
         else:
             self._checkpoint.passed(number)
-        self._count_open()
+        if not link.connection.connected:
+            self._words[OPEN] -= 1
         self._paused.discard(link)
         self._again.discard(link)
         self._gaps.closed(link)
