@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -231,3 +233,19 @@ def test_it_is_imported_before_the_fork_like_a_handler(tmp_path: Path) -> None:
     found = preload(Preparation((reference,)), warnings.append)
     assert warnings == []
     assert issubclass(found.handlers[reference], Sink)
+
+
+def test_the_sink_that_the_page_shows_keeps_each_event_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs/sinks.md").read_text()
+    (tmp_path / "table.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    with Feed(two_messages) as feed, Child(task(feed.url, sink=f"{tmp_path}/table.py:Table")) as child:
+        until(lambda: rows(tmp_path) == [(1, "one"), (2, "two")], 5)
+        assert child.stop() == 0
+
+
+def rows(folder: Path) -> list[tuple[int, str]]:
+    with contextlib.closing(sqlite3.connect(folder / "trades-7.db")) as database:
+        if not database.execute("SELECT name FROM sqlite_master").fetchall():  # not made yet
+            return []
+        return database.execute("SELECT seq, data FROM events ORDER BY seq").fetchall()

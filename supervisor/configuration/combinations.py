@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Set
 from typing import Any
 from urllib.parse import urlsplit
 
+from workers.sinks.choice import is_class
 from workers.template import parse as parse_template
 
 _SINK_KEYS = {  # by what a sink's text begins with
@@ -44,7 +45,7 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
         found.append(("sink_keep", "sink_keep has no effect without sink_rotate_size or sink_rotate_every"))
     sink = values["sink"]
     for key, kinds in _SINK_KEYS.items():
-        if sink and key in written and not sink.startswith(kinds):
+        if sink and key in written and not sink.startswith(kinds) and not (key == "sink_batch" and is_class(sink)):
             wanted = " or ".join(dict.fromkeys(kind.removesuffix(":").replace("https", "http") for kind in kinds))
             found.append((key, f"{key.removesuffix('.')} is for a sink of the kind {wanted}, and this one is none"))
     return found
