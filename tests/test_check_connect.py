@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.child import task
-from tests.feed import BINARY, PING, PONG, Feed, Peer, frame
+from tests.feed import BINARY, PING, PONG, TEXT, Feed, Peer, frame
+from tests.tunnel import forwards_to
 from workers.glimpse import CONNECTED, Glimpse, fault
 from workers.spec import Task
 from workers.talk import SHOWN_MAX_CHARS, printed
@@ -122,6 +123,34 @@ def test_of_a_secure_connection_the_version_of_tls_is_shown(server_tls: ssl.SSLC
         found = seen(task(feed.url, tls_ca=CERTIFICATE))
         assert list(found.steps) == ["target", "connected", "TLS", "upgraded", "subscribed", "message"]
         assert found.steps["TLS"].startswith("TLSv1.3, the certificate is accepted after ")
+
+
+def test_through_a_proxy_the_tunnel_is_a_step_of_its_own_and_its_refusal_is_told() -> None:
+    with Feed(greeting) as feed, Feed(forwards_to(feed.port)) as through:
+        proxied = task("ws://feed.test:7/", proxy=f"http://user:{SECRET}@127.0.0.1:{through.port}")
+        found = seen(proxied)
+        assert list(found.steps) == ["target", "connected", "tunnelled", "upgraded", "subscribed", "message"]
+        assert found.steps["connected"].startswith(f"to 127.0.0.1 port {through.port} after ")
+        assert found.steps["tunnelled"].startswith("the proxy has connected us after ")
+        assert SECRET not in str(found)
+    with Feed(lambda peer: peer.refuse(407)) as through:
+        found = seen(task("ws://feed.test:7/", proxy=f"http://127.0.0.1:{through.port}"))
+        assert (found.code, found.sentence) == (1, "the proxy answered 407")
+
+
+def test_whether_the_server_agrees_to_compress_is_told_and_what_it_compresses_is_read() -> None:
+    def compressing(peer: Peer) -> None:
+        peer.accept("Sec-WebSocket-Extensions: permessage-deflate")
+        peer.raw(frame(TEXT, bytes.fromhex("f248cdc9c90700"), reserved=0x40))
+        peer.serve()
+
+    with Feed(compressing) as feed:
+        found = seen(task(feed.url, compression="deflate"))
+        assert found.steps["compression"] == "agreed on"
+        assert found.steps["message"].endswith("5 characters: Hello")
+    with Feed(greeting) as feed:
+        found = seen(task(feed.url, compression="deflate"))
+        assert found.steps["compression"] == "not agreed on, the server does not do it"
 
 
 def test_pings_are_answered_and_messages_of_any_size_and_kind_are_seen() -> None:

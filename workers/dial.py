@@ -37,7 +37,8 @@ if TYPE_CHECKING:  # both are imported only where they are needed: not every chi
 HEAD_MAX_BYTES = 65_536
 STUCK_MAX = 2
 
-_PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+# what a server says when it misses or refuses a certificate of ours, or when no version or cipher is common to both
+_PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 _HEAD_END = b"\r\n\r\n"
 _S = 1_000_000_000
 
@@ -170,6 +171,8 @@ def _connected(host: str, port: int, deadline_ns: int, which: str = "") -> socke
 
 
 def _cause(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")  # its text names a line of Python's source besides
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
@@ -236,7 +239,9 @@ def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what:
     held = b""
     try:
         sock.settimeout(_left_s(deadline_ns, what))
-        sock.sendall(asked)
+        # who hangs up meanwhile may have said why, and that is still there to be read; else reading fails, too
+        with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+            sock.sendall(asked)
         while _HEAD_END not in held:
             if len(held) > HEAD_MAX_BYTES:
                 raise Refused(Refusal(f"the {who}'s header has more than {HEAD_MAX_BYTES} bytes"))
