@@ -40,6 +40,7 @@ from workers.sinks.outcome import Again, Partly, Safe, Unfit
 from workers.sinks.sqs import Sqs, body_of, group_of
 
 TIMEOUT_MS = 600
+POLICY = Path(__file__).resolve().parents[1] / "etc" / "aws" / "policy-sinks.json"
 
 
 @pytest.fixture(scope="module")
@@ -393,6 +394,18 @@ def test_calls_that_hang_hold_a_bounded_number_of_threads(end: Stream | Queue, p
     assert proxy.count() - before <= 8
     proxy.faults = ()
     writing.result()
+
+
+def test_the_policy_for_sinks_allows_what_they_call_and_no_action_more(
+    stream: Stream, queue: Queue, proxy: FaultProxy
+) -> None:
+    before = proxy.count()
+    for end in (stream, queue):
+        Rig(end.sink(proxy.endpoint_url)).write(1)
+    made = {seen.operation for seen in proxy.seen()[before:]}
+    allowed = {statement["Action"] for statement in json.loads(POLICY.read_text())["Statement"]}
+    assert made == {"PutRecords", "SendMessageBatch"}
+    assert allowed == {"kinesis:PutRecords", "sqs:SendMessage"}  # which is what a batch of messages asks for, too
 
 
 @pytest.mark.parametrize("text", ["kinesis:a b", "kinesis:a?x=y", "sqs:events", "sqs:https://h/1/q?region=A"])

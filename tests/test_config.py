@@ -327,10 +327,25 @@ def test_sinks_of_every_kind_are_taken(write: Callable[..., str], sink: str) -> 
     assert load(write(stream=f"sink = {sink}\n"), {}).streams[0].spec.sink == sink
 
 
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        (f"https://u:{SECRET}@collector.example/", "a URL without user and password, which would be shown"),
+        (f"https://collector.example:x/{SECRET}", "a URL, such as https://collector.example/events"),
+        (f"kinesis:a?x={SECRET}", "no options but region, endpoint_url, profile"),
+        (f"sqs:{SECRET}", "the URL of a queue behind sqs:, such as https://sqs.eu-west-1.amazonaws.com/"),
+    ],
+)
+def test_a_sink_that_leads_nowhere_is_a_mistake_that_is_not_quoted(
+    write: Callable[..., str], sink: str, expected: str
+) -> None:
+    (problem,) = problems(write(stream=f"sink = {sink}\n"))
+    assert f"sink needs {expected}" in problem
+    assert SECRET not in problem
+
+
 def test_a_sinks_url_is_shown_as_scheme_and_host(write: Callable[..., str]) -> None:
-    text = "\n".join(
-        summary(load(write(stream=f"sink = https://u:{SECRET}@collector.example/{SECRET}?t={SECRET}\n"), {}))
-    )
+    text = "\n".join(summary(load(write(stream=f"sink = https://collector.example/{SECRET}?t={SECRET}\n"), {})))
     assert "sink https://collector.example" in text
     assert SECRET not in text
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from supervisor.configuration.values import accepting, nearest, path
+from workers.sinks.address import check as check_address
 from workers.template import parse as parse_template
 
 _NETWORK_SINKS = ("http", "https", "kinesis", "sqs")
@@ -51,6 +52,7 @@ def sink(text: str, base: Path) -> str:
         folder = "/" if rest.endswith("/") else ""  # which a path would lose: it says that a folder is meant
         return f"jsonl:{path(rest, base)}{folder}"
     if kind in _NETWORK_SINKS and colon and rest:
+        check_address(text)
         return text
     if (text.find(".py:") >= 0 or not nearest(kind, ("jsonl", *_NETWORK_SINKS))) and (found := _class(text, base)):
         return found

@@ -48,9 +48,9 @@ class Http:
         self._context = context
         try:
             self._address = http_address(text)
-            self._headers = [(name, parse(value)) for name, value in spec.sink_headers]
         except ValueError as error:
-            raise BadSink(str(error)) from None
+            raise BadSink(f"sink needs {error}") from None
+        self._headers = [(name, parse(value)) for name, value in spec.sink_headers]
         if taken := [name for name, _ in spec.sink_headers if name.lower() in _OURS]:
             raise BadSink(f"sink_header.{taken[0]} is set by the request itself; remove it")
         self._gzip = spec.sink_compression == "gzip"

@@ -34,7 +34,7 @@ class Kinesis:
         try:
             address = stream_address(text)
         except ValueError as error:
-            raise BadSink(str(error)) from None
+            raise BadSink(f"sink needs {error}") from None
         self._target = {"StreamARN" if address.name.startswith("arn:") else "StreamName": address.name}
         self._key = context.shard
         self._lines = context.envelope.lines

@@ -37,7 +37,7 @@ class Sqs:
         try:
             self._address = address = queue_address(text)
         except ValueError as error:
-            raise BadSink(str(error)) from None
+            raise BadSink(f"sink needs {error}") from None
         self._group = group_of(context.shard)
         self._epoch = context.epoch
         self._lines = context.envelope.lines
