@@ -233,10 +233,13 @@ def test_a_sink_gets_what_waits_in_slices(slot: Slot) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "y" * 100, "z" * 5000, "grüße" * 20, "プライス" * 20, "one 🎉 makes all of it wide" * 20]
 )
-def test_what_waits_counts_as_what_it_takes_in_memory(slot: Slot, text: str) -> None:
+@pytest.mark.parametrize("kind", ["text", "bytes", "with ids"])
+def test_what_waits_counts_as_what_it_takes_in_memory(slot: Slot, text: str, kind: str) -> None:
     def made(number: int) -> Batch:
-        messages: list[Message] = [f"{number:06}{position:03}{text}" for position in range(20)]
-        return Batch(0, 1, 1, messages, 1)
+        texts = [f"{number:06}{position:03}{text}" for position in range(20)]
+        messages: list[Message] = [one.encode() for one in texts] if kind == "bytes" else [*texts]
+        ids: list[str | None] | None = [f"{number:06}{position}" for position in range(20)] if "ids" in kind else None
+        return Batch(0, 1, 1, messages, 1, ids)
 
     sink = Recording()
     sink.gate.clear()
@@ -251,7 +254,7 @@ def test_what_waits_counts_as_what_it_takes_in_memory(slot: Slot, text: str) -> 
     finally:
         tracemalloc.stop()
     counted = lane.waiting_bytes - counted_before
-    assert 0.75 < taken / counted < 1.25
+    assert 0.7 < taken / counted < 1.1  # the allocator adds a little that is not traced
     sink.gate.set()
 
 

@@ -10,7 +10,8 @@ What holds:
 - the sink gets what waits in slices, so that what is made of it for a write is small, and each write is progress;
 - a checkpoint is on the board only after the sink has flushed every event handed over before it that was not dropped:
   one that was is done with, or each new child would ask for it again. Commits are at least `COMMIT_INTERVAL_S` apart,
-  since a token travels with a renewal anyway, and flushing may mean a disk;
+  since a token travels with a renewal anyway, and flushing may mean a disk. The same holds for numbers by which the
+  loop learns what is safe (`settle`);
 - an error of a sink ends the child: `failure` says why.
 
 A frozen machine can still be between the look and the write; the epoch in each event is for that.
@@ -49,8 +50,13 @@ def end_if_fenced(slot: Slot, now_ns: int) -> None:
 
 def weight(batch: Batch) -> int:
     """The memory that a batch takes while it waits: four times its text, if one character in it is no common one."""
-    named = sum(map(getsizeof, batch.ids)) if batch.ids else 0
-    return _BATCH_BYTES + _MESSAGE_BYTES * len(batch.messages) + sum(map(getsizeof, batch.messages)) + named
+    try:
+        size = sum(map(str.__sizeof__, batch.messages))  # a sixth of the time of the general way
+    except TypeError:  # there are bytes among them
+        size = sum(map(getsizeof, batch.messages))
+    if batch.ids:
+        size += sum(map(getsizeof, batch.ids))
+    return _BATCH_BYTES + _MESSAGE_BYTES * len(batch.messages) + size
 
 
 class Delivery(Protocol):
@@ -75,6 +81,12 @@ class Delivery(Protocol):
     def commit(self, token: str) -> None:
         """Write a checkpoint once all that was put before is safe."""
 
+    def settle(self, number: int) -> None:
+        """Let `settled` reach a number, larger than any before, once all that was put before is safe."""
+
+    @property
+    def settled(self) -> int: ...
+
     def finish(self) -> None:
         """No more will be put; `finished` becomes true when everything is safe and the sink is closed."""
 
@@ -93,6 +105,7 @@ class Direct:
         self._slot = slot
         self.failure = ""
         self.finished = False
+        self.settled = 0
 
     def put(self, batch: Batch) -> None:
         end_if_fenced(self._slot, boottime_ns())
@@ -101,31 +114,49 @@ class Direct:
     def commit(self, token: str) -> None:
         self._slot.write_checkpoint(token)
 
+    def settle(self, number: int) -> None:
+        self.settled = number
+
     def finish(self) -> None:
         self._sink.close()
         self.finished = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What is to be done once everything before it is safe: a token to commit, a number to reach."""
+
+    token: str | None = None
+    number: int = 0
+
+    def then(self, later: _Mark) -> _Mark:
+        """Both at once."""
+        return _Mark(self.token if later.token is None else later.token, later.number or self.number)
+
+
+_NOTHING = _Mark()
 
 
 @dataclass(slots=True)
 class _Waiting:
     batch: Batch
     weight: int
-    token: str | None = None  # to commit behind the batch
+    mark: _Mark = _NOTHING  # behind the batch
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """What the sink gets at once, and then the newest token behind it."""
+    """What the sink gets at once, and the marks behind it."""
 
     batches: list[Batch]
     weight: int
-    token: str | None
+    mark: _Mark
     last: bool
 
 
 class Lane:
     """For a sink that may wait: a thread, and a queue of about `max_bytes`. `wake` is called from the thread when there
-    is room again, and when it ends."""
+    is room again, when a number is reached, and when it ends."""
 
     def __init__(
         self,
@@ -145,12 +176,13 @@ class Lane:
         self._wanted = _thread.allocate_lock()  # free when there is something to do for the thread
         self._wanted.acquire()
         self._queue: deque[_Waiting] = deque()
-        self._token: str | None = None  # stands before the queue: what was put before it was taken or dropped
+        self._mark = _NOTHING  # stands before the queue: what was put before it was taken or dropped
         self._closing = False
         self.waiting_bytes = 0
         self._overflowed = 0  # events
         self.failure = ""
         self.finished = False
+        self.settled = 0
         _thread.start_new_thread(self._run, ())  # not `threading`: see `fence`
 
     @property
@@ -177,19 +209,29 @@ class Lane:
             oldest = self._queue.popleft()
             self.waiting_bytes -= oldest.weight
             self._overflowed += len(oldest.batch.messages)
-            self._token = self._token if oldest.token is None else oldest.token
+            self._mark = self._mark.then(oldest.mark)
 
     def commit(self, token: str) -> None:
         with self._lock:
             if self._queue:
                 last = self._queue[-1]
-                more = len(token) - len(last.token or "")
-                last.token = token
+                more = len(token) - len(last.mark.token or "")
                 last.weight += more
                 self.waiting_bytes += more
-            else:
-                self._token = token
-            self._rouse()
+            self._put_mark(_Mark(token=token))
+
+    def settle(self, number: int) -> None:
+        with self._lock:
+            self._put_mark(_Mark(number=number))
+
+    def _put_mark(self, mark: _Mark) -> None:
+        """Under the lock."""
+        if self._queue:
+            last = self._queue[-1]
+            last.mark = last.mark.then(mark)
+        else:
+            self._mark = self._mark.then(mark)
+        self._rouse()
 
     def finish(self) -> None:
         with self._lock:
@@ -217,36 +259,43 @@ class Lane:
         self._wake()
 
     def _work(self) -> None:
-        token: str | None = None
+        mark = _NOTHING
         committed_ns = 0
         while True:
-            piece = self._next(None if token is None else COMMIT_INTERVAL_S)
+            piece = self._next(None if mark == _NOTHING else COMMIT_INTERVAL_S)
             if piece.batches:
                 self._deliver(piece)
-            token = token if piece.token is None else piece.token
+            mark = mark.then(piece.mark)
             due_ns = committed_ns + int(COMMIT_INTERVAL_S * 1e9)
-            if piece.last or (token is not None and boottime_ns() >= due_ns):
+            if piece.last or (mark != _NOTHING and boottime_ns() >= due_ns):
                 self._flush()
-                if token is not None:
-                    self._slot.write_checkpoint(token)
-                    token, committed_ns = None, boottime_ns()
+                self._reach(mark)
+                mark, committed_ns = _NOTHING, boottime_ns()
             if piece.last:
                 return
 
+    def _reach(self, mark: _Mark) -> None:
+        if mark.token is not None:
+            self._slot.write_checkpoint(mark.token)
+        if mark.number:
+            self.settled = mark.number
+            self._wake()
+
     def _next(self, timeout_s: float | None) -> _Slice:
         """Some of what waits. It counts as waiting until it is written."""
-        if not (self._queue or self._token is not None or self._closing):  # what comes after this look frees `_wanted`
+        if not (self._queue or self._mark != _NOTHING or self._closing):  # what comes after this look frees `_wanted`
             self._wanted.acquire(timeout=-1 if timeout_s is None else timeout_s)
         batches: list[Batch] = []
         size = 0
         with self._lock:
-            queue, token, self._token = self._queue, self._token, None
+            queue, mark, self._mark = self._queue, self._mark, _NOTHING
             while queue and (not batches or size + queue[0].weight <= self._slice_bytes):
                 waiting = queue.popleft()
                 batches.append(waiting.batch)
                 size += waiting.weight
-                token = token if waiting.token is None else waiting.token
-            return _Slice(batches, size, token, self._closing and not queue)
+                if waiting.mark is not _NOTHING:
+                    mark = mark.then(waiting.mark)
+            return _Slice(batches, size, mark, self._closing and not queue)
 
     def _deliver(self, piece: _Slice) -> None:
         end_if_fenced(self._slot, boottime_ns())
