@@ -11,7 +11,8 @@ What holds:
   exhaust the handler;
 - what is emitted is a batch for the sink at the end of each slice; a token is committed behind what was emitted
   before it. One that the file points to is taken of messages that the handler returned from, never of those that it
-  failed at.
+  failed at;
+- a function that waits for what was emitted to be safe is called in a turn of its own after that, never at once.
 
 The clocks are passed in, so that a handler can be run without a child (see `testing`).
 """
@@ -29,6 +30,7 @@ from workers.board import CHECKPOINT_MAX_BYTES
 from workers.failures import Failure
 from workers.frames import Message
 from workers.handler import Connection, Handler, Timer
+from workers.settling import Settling
 from workers.timers import Timers
 
 SLICE_NS = 50_000_000
@@ -42,6 +44,12 @@ class Exit(Protocol):
     def deliver(self, connection: int | None, messages: list[Message], size: int, at_ns: int) -> None: ...
 
     def commit(self, token: str) -> None: ...
+
+    def settle(self, number: int) -> None:
+        """Let `settled` reach a number once all that was delivered before is safe."""
+
+    @property
+    def settled(self) -> int: ...
 
     @property
     def full(self) -> bool: ...
@@ -116,6 +124,7 @@ class Dispatch:
         self._inboxes: dict[Connection, deque[_Opened | _Received | _Closed]] = {}
         self._position = 0  # in the first batch of the inbox whose turn it is
         self._timers = Timers()
+        self._settling = Settling()
         self._emitted: list[Message] = []
         self._emitted_bytes = 0
         self._token: str | None = None
@@ -159,6 +168,8 @@ class Dispatch:
             if not self.exhausted:
                 self.call(function)
         until_ns = now_ns + SLICE_NS
+        if self._settling.waits(self._exit.settled):
+            self._call_settled(until_ns)
         while self._inboxes and not self.exhausted and not self._exit.full:
             connection = next(iter(self._inboxes))
             inbox = self._inboxes[connection]
@@ -171,7 +182,7 @@ class Dispatch:
                     self._inboxes[connection] = inbox  # behind the others
             if self._clock.boottime_ns() >= until_ns:
                 break
-        if self._inboxes and not self._exit.full:
+        if (self._inboxes and not self._exit.full) or self._settling.waits(self._exit.settled):
             return 0
         return self._timers.due_ns
 
@@ -204,6 +215,9 @@ class Dispatch:
 
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
         return self._timers.every(seconds, function, self._clock.boottime_ns())
+
+    def when_safe(self, function: Callable[[], object]) -> None:
+        self._settling.add(function)
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -275,6 +289,14 @@ class Dispatch:
                 break
         return position
 
+    def _call_settled(self, until_ns: int) -> None:
+        self._source, self._at_ns = None, self._clock.unix_ns()
+        for function in self._settling.ready(self._exit.settled):
+            self._guarded(function, None)
+            if self.exhausted or self._clock.boottime_ns() >= until_ns:
+                break
+        self._flush()
+
     def _guarded(self, function: Callable[[], object], connection: int | None) -> bool:
         try:
             function()
@@ -300,3 +322,5 @@ class Dispatch:
         if self._token is not None:
             self._exit.commit(self._token)
             self._token = None
+        if number := self._settling.wanted():
+            self._exit.settle(number)

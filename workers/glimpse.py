@@ -65,6 +65,9 @@ class _Outlet:
     def commit(self, token: str) -> None:
         pass
 
+    def when_safe(self, function: Callable[[], object]) -> None:
+        """Nothing ever is."""
+
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
         return _Unwound()
 

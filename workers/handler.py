@@ -70,6 +70,8 @@ class Outlet(Protocol):
 
     def every(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
+    def when_safe(self, function: Callable[[], object]) -> None: ...
+
     def address(self, connection: int) -> tuple[str, dict[str, str]]: ...
 
 
@@ -77,13 +79,13 @@ class _TooEarly:
     """Stands behind a handler while it is being made."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError("emit, checkpoint, every and target may be called from start on, not in __init__")
+        raise AttributeError("emit, checkpoint, every and the like may be called from start on, not in __init__")
 
 
 class Handler:
     """Override what you need: start, target, opened, message (or messages), closed, stop.
 
-    Call, from these or from a timer: self.emit, self.checkpoint, self.every.
+    Call, from these or from a timer: self.emit, self.checkpoint, self.when_safe, self.every.
 
     The shard has name, stream, index, epoch, checkpoint (None before the first) and connections (how many).
     A connection has a number, from 0 in the order of the url lines, and two methods: send(data) queues a message,
@@ -129,6 +131,11 @@ class Handler:
     def checkpoint(self, token: str) -> None:
         """Commit a resume token, at most 2 KiB, once all that was emitted before is safe."""
         self._outlet.commit(token)
+
+    def when_safe(self, function: Callable[[], object]) -> None:
+        """Call `function` once all that was emitted before is safe, in the thread of all other methods: for far ends
+        that forget what is acknowledged. Connections may have been closed and opened again by then."""
+        self._outlet.when_safe(function)
 
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
         """Call `function` again and again, in the thread of all other methods, until it is cancelled; from `start`

@@ -119,6 +119,14 @@ class Outflow:
         self.token = token
         self._begun().commit(token)
 
+    def settle(self, number: int) -> None:
+        """Let `settled` reach it once all that was delivered before is safe; the bell rings then."""
+        self._begun().settle(number)
+
+    @property
+    def settled(self) -> int:
+        return self._delivery.settled if self._delivery else 0
+
     def wait_for_room(self) -> None:
         while self.full and not self.failure:
             self._pause()

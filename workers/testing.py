@@ -16,7 +16,8 @@ goes on, and `handler_errors` in a row end the handler, all as in a child.
 
 Not as in a child: `target` is called in the thread of the test, a connection opens and closes only when the test says
 so, the sink is never full, and its flush takes no time, so that each token is committed at the end of the call in
-which it was given, behind the events before it. Of several tokens in one call the last one counts, here and there.
+which it was given, behind the events before it, and what waits for them to be safe is called right after that. Of
+several tokens in one call the last one counts, here and there.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class _Exit:
     """A sink without a limit."""
 
     full = False
+    settled = 0
 
     def __init__(self) -> None:
         self.events: list[Message] = []
@@ -75,6 +77,9 @@ class _Exit:
 
     def commit(self, token: str) -> None:
         self.tokens.append(token)
+
+    def settle(self, number: int) -> None:
+        self.settled = number
 
     def wait_for_room(self) -> None:
         """There always is."""
