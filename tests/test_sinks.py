@@ -11,13 +11,15 @@ import struct
 import termios
 import threading
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
 import tenured
-from tests.sinks import FORK, batch, context, expect_whole, write_rounds, writers
+from tests.sinks import FORK, Noted, batch, context, expect_whole, write_rounds, writers
 from tests.wait import until
 from workers.envelope import Envelope
+from workers.sinks import stdout as stdout_module
 from workers.sinks.choice import sink_of
 from workers.sinks.discard import Discard
 from workers.sinks.interface import BadSink
@@ -141,3 +143,16 @@ def test_a_stdout_that_somebody_made_non_blocking_loses_nothing() -> None:
     os.close(writer)
     collecting.join(5)
     assert len(json.loads(b"".join(read))["data"]) == 1_000_000
+
+
+def test_a_stdout_on_a_full_disk_is_waited_for_and_no_line_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    full = os.open("/dev/full", os.O_WRONLY)
+    report = Noted(on_retry=lambda: os.dup2(writer, full) if len(report.retries) == 3 else None)
+    monkeypatch.setattr(stdout_module, "time", Mock())
+    Stdout(context(stdout_fd=full, report=report)).write([batch("a", "b")])
+    for fd in (writer, full):
+        os.close(fd)
+    assert [json.loads(line)["data"] for line in os.read(reader, 10_000).splitlines()] == ["a", "b"]
+    assert report.retries == ["No space left on device at stdout"] * 3
+    assert report.looks == 3

@@ -71,5 +71,5 @@ def _imported(wanted: Preparation, warn: Warn, budget_s: float) -> Handlers:
             except Exception as error:
                 fault = f"passed its trial and then raised {in_words(error)}"
         if fault:
-            warn(f"handler {reference} {fault} when imported, so each of its children imports it by itself")
+            warn(f"{reference} {fault} when imported, so each of its children imports it by itself")
     return handlers
