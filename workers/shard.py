@@ -30,7 +30,7 @@ from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.checkpoint import Checkpoint
 from workers.connection import NEVER_NS, Connection
-from workers.dial import Attempt, Opened, dial
+from workers.dial import Attempt, Opened, dial, import_for
 from workers.dispatch import Dispatch, real_clock
 from workers.failures import Failures
 from workers.frames import Message, Parser
@@ -61,6 +61,7 @@ _STDERR = 2
 def prepare(means: Means, scope: Scope) -> Callable[[Task, Slot, int], int]:
     """Make everything that is alike for all shards of a stream. The result serves one, in a process of its own, until
     it is stopped, and returns the exit code; its last argument is the file that a SIGTERM arrives on."""
+    import_for(scope.spec)
     try:
         stream = _Stream(means, scope, Templates(scope.spec), policy_of(scope.spec), Marks(scope.spec))
         Parser(scope.spec.max_message)
