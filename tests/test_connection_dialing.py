@@ -371,7 +371,10 @@ def test_what_tls_has_decrypted_already_is_read_without_waiting_for_more(server_
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_permanent_refusal(server_tls: ssl.SSLContext) -> None:
-    with Feed(good, server_tls) as feed, Child(task(feed.url), contexts={tls.Profile(): tls.context(tls.Profile())}) as child:
+    with (
+        Feed(good, server_tls) as feed,
+        Child(task(feed.url), contexts={tls.Profile(): tls.context(tls.Profile())}) as child,
+    ):
         closed = until(lambda: child.log("connection.closed"), 5)[0]
         assert closed["permanent"] is True
         assert "certificate" in closed["reason"]
