@@ -22,6 +22,7 @@ limit is then one of what is inflated.
 from __future__ import annotations
 
 import codecs
+import struct
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Protocol
@@ -39,6 +40,8 @@ _CLOSE_CODES = frozenset((*range(1000, 1004), *range(1007, 1015), *range(3000, 5
 
 PROTOCOL_ERROR, BAD_TEXT, TOO_BIG = 1002, 1007, 1009
 NO_CODE = 1005  # what a close frame without a code means; never sent
+
+_LONG_HEADER = struct.Struct(">BBH").unpack_from
 
 Message = str | bytes
 
@@ -106,9 +109,10 @@ def _run(data: bytes, position: int, limit: int, messages: list[Message]) -> tup
     while position <= last:
         size = data[position + 1]
         if size < 126:
+            first = data[position]
             start = position + 2
         elif size == 126:
-            size = data[position + 2] << 8 | data[position + 3]
+            first, _, size = _LONG_HEADER(data, position)
             if size < 126 or size > limit:
                 break
             start = position + 4
@@ -117,7 +121,6 @@ def _run(data: bytes, position: int, limit: int, messages: list[Message]) -> tup
         end = start + size
         if end > end_of_data:
             break
-        first = data[position]
         if first == TEXT:
             append(data[start:end].decode())
         elif first == BINARY:
