@@ -41,7 +41,7 @@ _CLOSE_CODES = frozenset((*range(1000, 1004), *range(1007, 1015), *range(3000, 5
 PROTOCOL_ERROR, BAD_TEXT, TOO_BIG = 1002, 1007, 1009
 NO_CODE = 1005  # what a close frame without a code means; never sent
 
-_LONG_HEADER = struct.Struct(">BBH").unpack_from
+_LONGER = struct.Struct(">BBH").unpack_from
 
 Message = str | bytes
 
@@ -108,16 +108,40 @@ def _run(data: bytes, position: int, limit: int, messages: list[Message]) -> tup
     payload = 0
     while position <= last:
         size = data[position + 1]
-        if size < 126:
-            first = data[position]
-            start = position + 2
-        elif size == 126:
-            first, _, size = _LONG_HEADER(data, position)
-            if size < 126 or size > limit:
+        if size > 125:
+            before = position
+            position, taken = _run_longer(data, position, limit, messages)
+            if position == before:
                 break
-            start = position + 4
+            payload += taken
+            continue
+        start = position + 2
+        end = start + size
+        if end > end_of_data:
+            break
+        first = data[position]
+        if first == TEXT:
+            append(data[start:end].decode())
+        elif first == BINARY:
+            append(data[start:end])
         else:
             break
+        payload += size
+        position = end
+    return position, payload
+
+
+def _run_longer(data: bytes, position: int, limit: int, messages: list[Message]) -> tuple[int, int]:
+    """The same while the headers have 4 bytes, which are cheaper to read together."""
+    append = messages.append
+    end_of_data = len(data)
+    last = end_of_data - 4
+    payload = 0
+    while position <= last:
+        first, form, size = _LONGER(data, position)
+        if form != 126 or size < 126 or size > limit:
+            break
+        start = position + 4
         end = start + size
         if end > end_of_data:
             break
