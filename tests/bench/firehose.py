@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.feed import TEXT, Peer, frame
@@ -34,13 +35,10 @@ def pour(peer: Peer, size: int) -> None:
         peer.raw(block)
 
 
-def send_whole(peer: Peer, data: bytes) -> None:
-    """One message, and then nothing."""
+def when_told(peer: Peer, data: bytes, go: Event) -> None:
+    """`data`, and then nothing."""
+    go.wait()
     peer.raw(data)
-    peer.serve()
-
-
-def stay(peer: Peer) -> None:
     peer.serve()
 
 
