@@ -26,7 +26,7 @@ from functools import partial
 from workers import environment, log, signals
 from workers.board import Board
 from workers.child import Birth, Inheritance, Run, live, oom_score_of_a_child
-from workers.kernel import KillTimer
+from workers.kernel import KillTimer, share_one_heap
 from workers.means import Means
 from workers.preload import preload
 from workers.spec import Scope, read_scope
@@ -211,6 +211,7 @@ def main() -> int:
     inherited = Inheritance(os.getpid(), board, environment.packed(os.environ), oom_score_of_a_child())
     means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, log.writer(2), arguments.bell)
 
+    share_one_heap()
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing
     # children share these pages as long as neither side's collector touches them
     gc.disable()
