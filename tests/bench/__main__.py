@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from tests import engines
 
-PARTS = ("fleet", "sharing", "kills", "outage", "wishes", "status", "children", "memory", "receive", "page", "metrics")
+PARTS = (
+    *("fleet", "sharing", "kills", "outage", "wishes", "status", "children", "memory"),
+    *("receive", "many", "large", "slow", "page", "metrics"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,6 +42,11 @@ def when_told(peer: Peer, data: bytes, go: Event) -> None:
     peer.serve()
 
 
+def stay(peer: Peer) -> None:
+    """Say nothing, and answer what must be."""
+    peer.serve()
+
+
 @contextmanager
 def serving(behave: Callable[..., None], *arguments: object, tls: bool = False) -> Iterator[str]:
     """The url of a process that runs `behave` for each who connects."""

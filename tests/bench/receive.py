@@ -134,7 +134,7 @@ def prices(size: int, options: argparse.Namespace) -> None:
     plain = statistics.median(values["discard"])
     for name, each in values.items():
         median = statistics.median(each)
-        more = "" if name == "discard" else f"  +{median - plain:.3f} us"
+        more = "" if name == "discard" else f"  {median - plain:+.3f} us"
         print(f"{size:5} B  {name:24} {median:8.3f} us ({min(each):.3f} to {max(each):.3f}){more}", flush=True)
 
 
