@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.far_ends import Naps, Told, batches, numbers
+from workers.chance import chance
 from workers.envelope import Envelope
-from workers.sinks.carrier import UNFIT_TRIES, Carrier, random_chance
+from workers.sinks.carrier import UNFIT_TRIES, Carrier
 from workers.sinks.outcome import (
     FLOOR_MAX_S,
     PAUSE_MAX_S,
@@ -133,7 +134,7 @@ def test_jitter_is_full(failures: int) -> None:
 
 
 def test_chances_are_spread_over_their_range() -> None:
-    chances = [random_chance() for _ in range(200)]
+    chances = [chance() for _ in range(200)]
     assert all(0 <= chance < 1 for chance in chances)
     assert min(chances) < 0.2
     assert max(chances) > 0.8

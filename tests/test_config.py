@@ -344,6 +344,22 @@ def test_a_sink_that_leads_nowhere_is_a_mistake_that_is_not_quoted(
     assert SECRET not in problem
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("sink_header.X = ${connection}", "sink_header.X needs a text without ${connection} and ${checkpoint}"),
+        ("sink_header.X = a${checkpoint:-0}", "sink_header.X needs a text without ${connection} and ${checkpoint}"),
+        ("sink_header.Idempotency-Key = x", "sink_header.Idempotency-Key is set by the request itself"),
+        ("sink_header.content-encoding = x", "sink_header.content-encoding is set by the request itself"),
+    ],
+)
+def test_a_header_that_no_request_of_a_sink_can_have_is_a_mistake(
+    write: Callable[..., str], line: str, expected: str
+) -> None:
+    (problem,) = problems(write(stream=f"sink = https://collector.example/\n{line}\n"))
+    assert expected in problem
+
+
 def test_a_sinks_url_is_shown_as_scheme_and_host(write: Callable[..., str]) -> None:
     text = "\n".join(summary(load(write(stream=f"sink = https://collector.example/{SECRET}?t={SECRET}\n"), {})))
     assert "sink https://collector.example" in text

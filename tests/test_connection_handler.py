@@ -21,7 +21,6 @@ from workers.board import CONNECTS, HEARTBEAT, MESSAGES, OPEN
 from workers.handler import BadHandler, load
 from workers.spec import StreamSpec
 
-
 ERRORS_MAX = StreamSpec("").handler_errors
 
 

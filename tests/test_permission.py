@@ -13,6 +13,7 @@ from workers.permission import ASK_AGAIN_NS, Permissions
 
 S = 1_000_000_000
 HOST = "feed.example:443"
+AFTER_FLOOR = range(9 * S, 10 * S)
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_one_that_leaves_gives_its_turn_to_the_next_which_asks_for_itself(words:
 def test_no_attempt_begins_before_the_floor_of_the_parent_with_a_rate_or_without(words: memoryview) -> None:
     words[FLOOR] = 9 * S
     for paced in (False, True):
-        assert Permissions(words, paced, -1).look(Mock(), HOST, S) == 9 * S
+        assert Permissions(words, paced, -1).look(Mock(), HOST, S) in AFTER_FLOOR
     assert words[ASKED] == 0
     assert Permissions(words, False, -1).look(Mock(), HOST, 9 * S) == 0
 
@@ -109,7 +110,7 @@ def test_a_permission_that_a_floor_has_overtaken_is_asked_for_anew(words: memory
     permissions.look(connection, HOST, S)
     grant(words, 2 * S)
     words[FLOOR] = 9 * S
-    assert permissions.look(connection, HOST, 2 * S) == 9 * S
+    assert permissions.look(connection, HOST, 2 * S) in AFTER_FLOOR
     assert permissions.look(connection, HOST, 9 * S) > 9 * S
     assert words[ASKED] == 2
 
@@ -117,10 +118,10 @@ def test_a_permission_that_a_floor_has_overtaken_is_asked_for_anew(words: memory
 def test_what_a_server_asked_for_holds_for_its_host_and_is_told_to_the_parent(words: memoryview, bell_fd: int) -> None:
     permissions = Permissions(words, False, bell_fd)
     permissions.refuse(HOST, 9 * S, S)
-    assert permissions.look(Mock(), HOST, S) == 9 * S
+    assert permissions.look(Mock(), HOST, S) in AFTER_FLOOR
     assert permissions.look(Mock(), "other.example:443", S) == 0
     assert words[REFUSED_UNTIL] == 9 * S
     assert rung(bell_fd) == 1
     permissions.refuse(HOST, 5 * S, 2 * S)
-    assert permissions.look(Mock(), HOST, 5 * S) == 9 * S, "the longest of what was asked for"
+    assert permissions.look(Mock(), HOST, 5 * S) in AFTER_FLOOR, "the longest of what was asked for"
     assert words[REFUSED_UNTIL] == 9 * S

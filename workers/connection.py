@@ -13,9 +13,8 @@ What holds:
 
 from __future__ import annotations
 
-import os
-
 from workers import outgoing, session
+from workers.chance import chance
 from workers.dial import STUCK_MAX, Attempt, Opened
 from workers.frames import Message
 from workers.home import Home
@@ -28,11 +27,6 @@ NEVER_NS = 2**63 - 1
 _BACKLOG_PAUSE_NS = 10_000_000
 _SETTLE_LOOK_NS = 250_000_000
 _ATTEMPT_SLACK_NS = 500_000_000  # an attempt keeps its timeout itself, begins later, and knows what it waited for
-
-
-def chance() -> float:
-    """From 0 to below 1. Not `random`, which is seeded anew at each fork, in a page that a child would else share."""
-    return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
 
 class Connection:

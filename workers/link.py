@@ -164,6 +164,7 @@ class Link:
             if sock is None:
                 return
             if not self._discards and self._home.held(self):
+                self._linger(boottime_ns() if self._end else 0)
                 if number == 0:  # else it was just read, and often there is room again by the next turn
                     self._pause()
                 return
@@ -242,6 +243,7 @@ class Link:
         """The consumer has caught up."""
         if self.paused and self._sock is not None:
             self.paused = False
+            self._linger(now_ns)
             self._heard_ns = self.data_ns = now_ns
             self._pinged_ns = 0
             self._frame_ns = now_ns if self._frame_ns else 0
@@ -321,6 +323,11 @@ class Link:
     @property
     def _discards(self) -> bool:
         return self._end is not None and self._end.discard
+
+    def _linger(self, now_ns: int) -> None:
+        """Reading is held up, or was: the peer's second, if it has begun, begins anew, for what it sent waits."""
+        if self._end is not None and not self._home.stopping:
+            self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
 
     def _leave(self, end: End, now_ns: int) -> None:
         """The peer had its second."""

@@ -21,10 +21,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from workers.board import ASKED, FLOOR, GRANTED, GRANTED_AT, REFUSED_UNTIL
+from workers.chance import chance
 
 if TYPE_CHECKING:
     from workers.connection import Connection
 
+FLOOR_SPREAD_NS = 1_000_000_000  # all children wait for the same floor, and should not begin in one instant
 ASK_AGAIN_NS = 5_000_000_000
 _LOOK_MIN_NS, _LOOK_MAX_NS = 2_000_000, 20_000_000
 
@@ -48,7 +50,7 @@ class Permissions:
         floor_ns = max(self._words[FLOOR], self._floors.get(host, 0))
         if floor_ns > now_ns:
             self.leave(connection)
-            return floor_ns
+            return floor_ns + int(chance() * FLOOR_SPREAD_NS)
         if not self._paced:
             return 0
         if connection not in self._waiting:

@@ -121,8 +121,8 @@ KEYS: tuple[Key, ...] = (
         "max_age",
         values.duration(SECOND, 24 * 366 * HOUR, "off"),
         "A connection of this age is replaced: the new one is opened first, then the old one is closed.\n"
-        "Some are up to a tenth earlier, so that not all are replaced at once. Meanwhile both deliver: events may come\n"
-        "twice.",
+        "Some are up to a tenth earlier, so that not all are replaced at once. Meanwhile both deliver: events may\n"
+        "come twice.",
         default="off",
         example="12h",
     ),

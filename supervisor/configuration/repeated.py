@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 DOTS = "..."
-_KEY = re.compile(r"[A-Za-z_-]{1,32}[0-9]{0,2}|head[a-z]{0,4}\.([A-Za-z][A-Za-z0-9-]{0,39})?")
+_KEY = re.compile(r"[A-Za-z_-]{1,32}[0-9]{0,2}|(?:sink_)?head[a-z]{0,4}\.([A-Za-z][A-Za-z0-9-]{0,39})?")
 _SECTION = re.compile(r"[A-Za-z_-]{1,32}(:([A-Za-z0-9._-]{0,64}|[\w.,:/% -]{0,12}))?")
 _VALUE = re.compile(r"[\w.,:/% -]{1,12}")
 

@@ -46,15 +46,15 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "sink_batch",
         values.count(1, 10_000),
-        "The most events in one request of an http, kinesis (500 at most) or sqs (10 at most) sink, or in one write of a\n"
-        "class of yours.",
+        "The most events in one request of an http, kinesis (500 at most) or sqs (10 at most) sink, or in one write of\n"
+        "a class of yours.",
         derived="500, and 10 for sqs",
         example="100",
     ),
     Key(
         STREAM,
         "sink_header.",
-        stream_values.message,
+        stream_values.sink_header,
         "A header of each request of an http sink: sink_header.NAME = VALUE.",
         example="Bearer ${file:/run/secrets/collector}",
         template=True,

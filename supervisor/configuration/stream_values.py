@@ -20,6 +20,7 @@ _OURS = (  # what the handshake itself sends; a second one would contradict it
     *("connection", "content-length", "host", "transfer-encoding", "upgrade"),
     *("sec-websocket-accept", "sec-websocket-key", "sec-websocket-version"),
 )
+_OURS_OF_SINKS = (*_OURS, "content-encoding", "idempotency-key")
 
 
 @accepting("FILE.py:CLASS or MODULE:CLASS")
@@ -122,6 +123,14 @@ def message(text: str, base: Path) -> str:
     return text
 
 
+@accepting("a text")
+def sink_header(text: str, base: Path) -> str:
+    """A template of a header of a sink's requests, which are the shard's."""
+    if {"connection", "checkpoint"} & set(parse_template(text).names()):
+        raise ValueError("a text without ${connection} and ${checkpoint}: a request may hold events of several")
+    return text
+
+
 def header_problem(prefix: str, header: str) -> str:
     """What is wrong with a header's name, as a sentence; empty: nothing."""
     name = prefix + header
@@ -129,6 +138,6 @@ def header_problem(prefix: str, header: str) -> str:
         return f"the name of a header holds letters, digits and -, as in {prefix}Authorization"
     if header.lower() == "sec-websocket-extensions":
         return f"{name} asks for an extension; the one that there is has a key of its own: compression = deflate"
-    if header.lower() in _OURS:
+    if header.lower() in (_OURS_OF_SINKS if prefix == "sink_header." else _OURS):
         return f"{name} is set by the request itself; remove it"
     return ""

@@ -13,10 +13,10 @@ The thread sleeps between two requests; a stop does not wait for it longer than 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
+from workers.chance import chance
 from workers.sinks.interface import Report
 from workers.sinks.outcome import Again, Outcome, Partly, Refused, Safe, Unfit, pause_s
 from workers.sinks.parcel import Parcel
@@ -25,11 +25,6 @@ UNFIT_TRIES = 2  # so that a mistake of minutes at the far end does not cost all
 
 Attempt = Callable[[Parcel], Outcome]
 Sleep = Callable[[float], object]
-
-
-def random_chance() -> float:
-    """From 0 to below 1. Not `random`, whose hook at each fork would cost every child a page or two."""
-    return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 class Carrier:
@@ -44,7 +39,7 @@ class Carrier:
         where: str,
         drops: bool,
         sleep: Sleep = time.sleep,
-        chance: Callable[[], float] = random_chance,
+        chance: Callable[[], float] = chance,
     ) -> None:
         self._attempt, self._report, self._where, self._drops = attempt, report, where, drops
         self._chance, self._sleep = chance, sleep

@@ -15,13 +15,13 @@ nothing is lost meanwhile; only a stop does not wait for it longer than `stop_ti
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from workers.blame import file_of, in_words
+from workers.chance import chance
 from workers.envelope import Batch
 from workers.frames import Message
 from workers.handler import Shard
@@ -155,6 +155,6 @@ class Own:
 
 
 def _wait_s(tries: int) -> float:
-    """Between half and all of what doubles each time. Not by `random`, see `connection.chance`."""
+    """Between half and all of what doubles each time."""
     longest_s = min(_WAIT_MAX_S, _WAIT_MIN_S * 2.0 ** min(tries, 20))
-    return longest_s * (0.5 + int.from_bytes(os.urandom(2), "big") / (1 << 17))
+    return longest_s * (0.5 + chance() / 2)
