@@ -46,8 +46,8 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "sink_batch",
         values.count(1, 10_000),
-        "The most events in one request of an http, kinesis (500 at most) or sqs (10 at most) sink, or in one write of\n"
-        "a class of yours.",
+        "The most events in one request of an http, kinesis (500 at most) or sqs (10 at most) sink, or in one write\n"
+        "of a class of yours.",
         derived="500, and 10 for sqs",
         example="100",
     ),
