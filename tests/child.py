@@ -131,7 +131,7 @@ class Child:
         frames = sum(1 for _ in traceback.walk_stack(frame))
         return Footprint(frames, threading.active_count(), psutil.Process().memory_info().rss)
 
-    def word(self, word: int, at_least: int, timeout_s: float = 5) -> int:
+    def word(self, word: int, at_least: int, timeout_s: float = 20) -> int:
         """Wait until a word of the board has reached a value."""
 
         def reached() -> int:

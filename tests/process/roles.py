@@ -142,7 +142,7 @@ def _description(means: Means) -> dict[str, object]:
         "threads": len(os.listdir("/proc/self/task")),
         "modules": sorted(sys.modules),
         "handlers": sorted(means.handlers),
-        "contexts": sorted(means.contexts),
+        "contexts": sorted(profile.ca for profile in means.contexts),
         "collects": gc.isenabled(),
         "stdout_fd": means.stdout_fd,
         "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],

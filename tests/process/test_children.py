@@ -19,6 +19,7 @@ from tests.process.conftest import House, task
 from tests.wait import until
 from workers.board import EPOCH, SLOTS
 from workers.kernel import boottime_ns
+from workers.tls import Profile
 from workers.wire import Ended
 
 
@@ -363,7 +364,7 @@ def _module(folder: Path, name: str, text: str) -> str:
 
 def test_handlers_and_contexts_are_made_once_and_inherited(house: House, tmp_path: Path) -> None:
     good = _module(tmp_path, "good", "import sys; print('imported')")
-    house.children.prepare([good], [""], [])
+    house.children.prepare([good], [Profile()], [])
     said = _description(house, tmp_path)
     assert said["handlers"] == [good]
     assert said["contexts"] == [""]
@@ -390,7 +391,7 @@ def test_a_module_that_must_not_be_shared_is_imported_in_each_child(
 ) -> None:
     bad = _module(tmp_path, "bad", text)
     good = _module(tmp_path, "good", "")
-    house.children.prepare([bad, good], ["/nowhere.pem"], [])
+    house.children.prepare([bad, good], [Profile(ca="/nowhere.pem")], [])
     said = _description(house, tmp_path)
     assert said["handlers"] == [good]
     texts = [event.text for event in house.events if isinstance(event, Complaint)]

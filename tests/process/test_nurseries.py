@@ -15,6 +15,7 @@ import pytest
 
 from supervisor.processes.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from tests.process.conftest import House
+from workers.tls import Profile
 
 
 def servers() -> list[int]:
@@ -84,10 +85,10 @@ def test_a_fork_server_that_cannot_be_started_is_told_with_the_file_that_is_to_b
 
 
 def test_the_same_preparation_changes_nothing_in_whatever_order_it_is_written(street: Street) -> None:
-    street.children.prepare(["b.py:B", "a.py:A", "b.py:B"], ["", ""], ["/p", "/q"], "/")
+    street.children.prepare(["b.py:B", "a.py:A", "b.py:B"], [Profile(), Profile()], ["/p", "/q"], "/")
     child = street.begun("trades/0")
     first, told = street.server_pid, list(street.events)
-    street.children.prepare(["a.py:A", "b.py:B"], [""], ["/p", "/q"], "/")
+    street.children.prepare(["a.py:A", "b.py:B"], [Profile()], ["/p", "/q"], "/")
     street.turn(0.1)
     assert (street.children.server_pids, street.events) == ((first,), told)
     assert child.is_running()
