@@ -6,8 +6,8 @@ import fcntl
 import json
 import logging
 import os
-import select
 import pty
+import select
 import subprocess
 import sys
 import threading
