@@ -347,8 +347,8 @@ def test_a_sink_that_leads_nowhere_is_a_mistake_that_is_not_quoted(
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("sink_header.X = ${connection}", "sink_header.X needs a text without ${connection} and ${checkpoint}"),
-        ("sink_header.X = a${checkpoint:-0}", "sink_header.X needs a text without ${connection} and ${checkpoint}"),
+        ("sink_header.X = ${connection}", "needs a text without ${connection} and ${checkpoint}"),
+        ("sink_header.X = a${checkpoint:-0}", "needs a text without ${connection} and ${checkpoint}"),
         ("sink_header.Idempotency-Key = x", "sink_header.Idempotency-Key is set by the request itself"),
         ("sink_header.content-encoding = x", "sink_header.content-encoding is set by the request itself"),
     ],
