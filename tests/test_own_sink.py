@@ -183,12 +183,13 @@ def test_a_child_gives_its_sink_everything_in_one_thread_that_is_not_the_loops(t
     assert threads != {str(loop)}
 
 
-def test_a_sink_that_raises_ends_the_child_with_a_sentence(tmp_path: Path) -> None:
-    text = "class Mine(Sink):\n    def write(self, events):\n        raise OSError('the table is gone')\n"
+@pytest.mark.parametrize("raised", ["OSError('the table is gone')", "SystemExit('the table is gone')"])
+def test_a_sink_that_raises_ends_the_child_with_a_sentence(tmp_path: Path, raised: str) -> None:
+    text = f"class Mine(Sink):\n    def write(self, events):\n        raise {raised}\n"
     with Feed(two_messages) as feed, Child(task(feed.url, sink=source(tmp_path, text))) as child:
         assert child.wait() == 1
         assert child.log("child.failed")[0]["reason"] == (
-            f"the sink failed: OSError: the table is gone at {tmp_path}/mine.py:4"
+            f"the sink failed: {raised[: raised.index('(')]}: the table is gone at {tmp_path}/mine.py:4"
         )
 
 

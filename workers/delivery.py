@@ -252,7 +252,7 @@ class Lane:
             self._sink.close()
         except SinkFailed as error:
             self.failure = str(error)
-        except Exception as error:
+        except BaseException as error:  # also of a sink that calls `sys.exit`: it would end this thread alone
             self.failure = f"{type(error).__name__}: {error}"
         self._condition.ended()
         self.finished = True

@@ -147,7 +147,7 @@ class Own:
                 report.retrying(str(error) or "the sink asks for another try")
                 time.sleep(max(error.after_s, _wait_s(tries)))
                 tries += 1
-            except Exception as error:
+            except BaseException as error:  # `sys.exit` as well
                 raise SinkFailed(in_words(error, file_of(self._kind))) from error
             else:
                 report.fine()
