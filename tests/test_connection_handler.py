@@ -259,6 +259,18 @@ def test_nine_exceptions_in_a_row_do_not() -> None:
         assert child.stop() == 0
 
 
+@pytest.mark.parametrize("ending", [SystemExit(0), KeyboardInterrupt()])
+def test_a_handler_that_ends_the_process_is_named_as_what_did(ending: BaseException) -> None:
+    class Leaving(Handler):
+        def message(self, connection: Connection, message: str | bytes) -> None:
+            raise ending
+
+    with Feed(sends(1)) as feed, with_handler(Leaving, feed.url) as child:
+        assert child.wait() == 1
+        (failed,) = child.log("child.failed")
+        assert failed["reason"].startswith(f"the handler ended the process: {type(ending).__name__}")
+
+
 def test_a_start_that_raises_ends_the_child() -> None:
     class Unready(Handler):
         def start(self, shard: Shard) -> None:

@@ -95,7 +95,11 @@ def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
         shard = _Shard(stream, task, slot, _made(means, stream.scope))
     except (BadHandler, BadSink, ValueError) as error:
         return _unfit(means, str(error), task, slot, wakeup_fd)
-    return shard.run(wakeup_fd)
+    try:
+        return shard.run(wakeup_fd)
+    except (SystemExit, KeyboardInterrupt) as error:  # of a handler; all else it raises, `dispatch` takes
+        shard.log("child.failed", "ERROR", reason=f"the handler ended the process: {in_words(error)}")
+        return FAILED
 
 
 def _made(means: Means, scope: Scope) -> Handler | None:
