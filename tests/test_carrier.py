@@ -9,6 +9,7 @@ import pytest
 from tests.far_ends import Naps, Told, batches, numbers
 from workers.chance import chance
 from workers.envelope import Envelope
+from workers.retry_after import retry_after_s
 from workers.sinks.carrier import UNFIT_TRIES, Carrier
 from workers.sinks.outcome import (
     FLOOR_MAX_S,
@@ -22,7 +23,6 @@ from workers.sinks.outcome import (
     Safe,
     Unfit,
     pause_s,
-    retry_after_s,
 )
 from workers.sinks.parcel import Limits, Parcel, parcels
 

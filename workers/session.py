@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workers.retry_after import retry_after_s
 from workers.spec import StreamSpec
 
 CLOSE_TIMEOUT_NS = 1_000_000_000  # how long the peer may take to answer a close frame
@@ -169,21 +170,8 @@ def answered(status: int, retry_after: str | None, unix_s: float) -> Refusal:
         reason = f"the server answered {status}: redirects are not followed, configure the final url"
         return Refusal(reason, permanent=True, status=status)
     permanent = 400 <= status < 500 and status not in _TRANSIENT_4XX
-    floor_s = _retry_after_s(retry_after, unix_s) if status in (429, 503) and retry_after else 0.0
+    floor_s = min(retry_after_s(retry_after, unix_s), RETRY_AFTER_MAX_S) if status in (429, 503) else 0.0
     return Refusal(f"the server answered {status}", permanent, floor_s, status)
-
-
-def _retry_after_s(text: str, unix_s: float) -> float:
-    """Seconds, or a date; anything else means nothing."""
-    # not at the top: it imports `random`, whose hook at each fork would cost every child more than this is worth
-    from email.utils import parsedate_to_datetime
-
-    try:
-        number = text.isascii() and text.strip().isdecimal()
-        wanted_s = float(text) if number else parsedate_to_datetime(text).timestamp() - unix_s
-    except (ValueError, OverflowError):
-        return 0.0
-    return min(max(wanted_s, 0.0), RETRY_AFTER_MAX_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,11 @@ import zlib
 from collections.abc import Sequence
 
 from workers.envelope import Batch
+from workers.retry_after import retry_after_s
 from workers.sinks.address import http_address
 from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
-from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit, retry_after_s
+from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit
 from workers.sinks.parcel import Limits, Parcel, parcels
 from workers.sinks.post import Answer, Poster, Unanswered
 from workers.template import TemplateError, parse

@@ -67,17 +67,3 @@ def pause_s(outcome: Again | Partly | Refused | Unfit, failures: int, chance: fl
         return REFUSED_PAUSE_S * (1 + chance / 10)
     wait_s = min(PAUSE_MIN_S * 2.0 ** min(failures - 1, _DOUBLINGS_MAX), PAUSE_MAX_S) * chance
     return max(wait_s, min(outcome.floor_s, FLOOR_MAX_S)) if isinstance(outcome, Again) else wait_s
-
-
-def retry_after_s(text: str | None, unix_s: float) -> float:
-    """What a Retry-After says, seconds or a date; 0: nothing, or nothing that can be understood."""
-    if not text:
-        return 0.0
-    from email.utils import parsedate_to_datetime  # it imports `random`, whose hook at each fork costs every child
-
-    try:
-        number = text.isascii() and text.strip().isdecimal()
-        wanted_s = float(text) if number else parsedate_to_datetime(text).timestamp() - unix_s
-    except (ValueError, OverflowError):
-        return 0.0
-    return max(wanted_s, 0.0)
