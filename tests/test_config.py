@@ -595,6 +595,10 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("shards = a, b, a", "expected each shard once, but a stands there twice"),
         ("reconnect_min = 2m", "reconnect_min 2m must not exceed reconnect_max 1m; reconnect_min = 1m works"),
         ("handler = trades", "handler needs a file and a class (./trades.py:Trades) or a module and a class"),
+        (
+            "max_age = 1m",
+            "max_age 1m must be twice idle_timeout 45s or more, or no silence is ever noticed; max_age = 90s",
+        ),
         ("sink = file", "sink needs one of stdout, jsonl:PATH, http(s)://HOST/PATH, kinesis:NAME"),
         ("sink = ./none.py:Sink", "sink: there is no file "),
         ("sink = jsnl:Events", "sink needs one of stdout, jsonl:PATH"),

@@ -76,11 +76,16 @@ def broken_in_supervisor(ms: Mapping[str, int | None], derived: Collection[str] 
 
 def broken_in_stream(ms: Mapping[str, int | None]) -> list[Broken]:
     """`ms`: every duration of a `[stream:NAME]` by its key."""
+    found: list[Broken] = []
     low, high = ms["reconnect_min"], ms["reconnect_max"]
-    if not low or not high or low <= high:
-        return []
-    sentence = f"reconnect_min {text(low)} must not exceed reconnect_max {text(high)}"
-    return [_broken(sentence, high, "reconnect_min", "reconnect_max")]
+    if low and high and low > high:
+        sentence = f"reconnect_min {text(low)} must not exceed reconnect_max {text(high)}"
+        found.append(_broken(sentence, high, "reconnect_min", "reconnect_max"))
+    age, idle = ms["max_age"], ms["idle_timeout"]
+    if age and idle and age < 2 * idle:  # it is spared up to a tenth of its age, and silence counts from its opening
+        sentence = f"max_age {text(age)} must be twice idle_timeout {text(idle)} or more, or no silence is ever noticed"
+        found.append(_broken(sentence, 2 * idle, "max_age", "idle_timeout"))
+    return found
 
 
 def _broken(sentence: str, works_ms: int, *keys: str) -> Broken:
