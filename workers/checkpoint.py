@@ -34,7 +34,8 @@ class Checkpoint:
 
     def for_attempt(self, connection: int) -> str:
         """Empty: from wherever the far end begins."""
-        return doubt.token(self._doubts.get(connection, Doubt()), self._outflow.token or self._given)
+        newest = self._outflow.token or self._given
+        return doubt.token(self._doubts[connection], newest) if connection in self._doubts else newest
 
     def fitting(self, token: str | None) -> str | None:
         """The token, if a row can hold it."""

@@ -248,9 +248,7 @@ def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what:
     held = b""
     try:
         sock.settimeout(_left_s(deadline_ns, what))
-        # who hangs up meanwhile may have said why, and that is still there to be read; else reading fails, too
-        with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
-            sock.sendall(asked)
+        _send(sock, asked)
         while _HEAD_END not in held:
             if len(held) > HEAD_MAX_BYTES:
                 raise Refused(Refusal(f"the {who}'s header has more than {HEAD_MAX_BYTES} bytes"))
@@ -265,3 +263,10 @@ def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what:
         raise Refused(_failed(f"{what} failed", error)) from None
     head, _, rest = held.partition(_HEAD_END)
     return head, rest
+
+
+def _send(sock: socket.socket, asked: bytes) -> None:
+    try:
+        sock.sendall(asked)
+    except (ConnectionError, ssl.SSLEOFError):
+        return  # who hangs up meanwhile may have said why, and that is still there to be read; else reading fails, too

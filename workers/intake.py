@@ -22,7 +22,13 @@ class Intake:
     __slots__ = ("_checkpoint", "_cuts", "_dispatch", "_gaps", "_marks", "_outflow")
 
     def __init__(
-        self, marks: Marks, gaps: Gaps, cuts: bool, checkpoint: Checkpoint, outflow: Outflow, dispatch: Dispatch | None
+        self,
+        marks: Marks,
+        gaps: Gaps | None,
+        cuts: bool,
+        checkpoint: Checkpoint,
+        outflow: Outflow,
+        dispatch: Dispatch | None,
     ) -> None:
         """`cuts`: the far end is told a checkpoint, so what lies behind a gap comes again."""
         self._marks, self._gaps, self._cuts = marks, gaps, cuts
@@ -34,7 +40,7 @@ class Intake:
         found, reason = NOTHING, ""
         if self._marks.wanted:
             found = Found(numbers=self._marks.numbers(messages)) if self._dispatch else self._marks.all(messages)
-        if found.numbers:
+        if self._gaps is not None and found.numbers:
             gap = self._gaps.seen(link, connection.number, found.numbers, now_ns)
             if gap is not None:
                 reason = in_words(gap)

@@ -284,7 +284,7 @@ class Link:
     def _queue(self, opcode: int, payload: bytes) -> None:
         """Send as much as goes now, keep the rest for when the socket takes it."""
         if self._out.overflowing:
-            self._lost(f"the peer does not read: {len(self._out)} bytes wait to be sent")
+            self._lost(f"the peer does not read: {len(self._out.data)} bytes wait to be sent")
         else:
             self._out.queue(opcode, payload)
             self._flush()
@@ -300,7 +300,7 @@ class Link:
             self._update_interest()
 
     def _update_interest(self) -> None:
-        events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._out else 0)
+        events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._out.data else 0)
         if self._sock is not None and events != self._events:
             self._home.watch(self, self._sock, self._events, events)
             self._events = events

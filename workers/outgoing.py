@@ -32,26 +32,23 @@ def check_code(code: int) -> None:
 class Outgoing:
     """`queue`, then `flush`. A peer that does not read lets it grow: whoever queues looks at `overflowing` first."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("data",)
 
     def __init__(self) -> None:
-        self._data = bytearray()
-
-    def __len__(self) -> int:
-        return len(self._data)
+        self.data = bytearray()
 
     @property
     def overflowing(self) -> bool:
-        return len(self._data) > OUTGOING_MAX_BYTES
+        return len(self.data) > OUTGOING_MAX_BYTES
 
     def queue(self, opcode: int, payload: bytes) -> None:
-        self._data += frame(opcode, payload, os.urandom(4))
+        self.data += frame(opcode, payload, os.urandom(4))
 
     def flush(self, sock: socket.socket) -> None:
         """Send until the socket takes no more. Raises OSError when the connection is broken."""
         try:
-            while self._data:
-                del self._data[: sock.send(bytes(self._data[:_SEND_BYTES]))]
+            while self.data:
+                del self.data[: sock.send(bytes(self.data[:_SEND_BYTES]))]
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
 

@@ -140,9 +140,9 @@ class _Shard:
         self._dispatch: Dispatch | None = None
         if handler is not None:
             self._dispatch = handler._outlet = self._dispatched(handler, stream.marks)
-        self._gaps = gaps = Gaps(slot, self.log, task.scope.spec.on_gap == "reconnect")
-        resumes = stream.templates.resuming
-        self._intake = Intake(stream.marks, gaps, resumes, self._checkpoint, self._outflow, self._dispatch)
+        reconnects, resumes = task.scope.spec.on_gap == "reconnect", stream.templates.resuming
+        self._gaps = Gaps(slot, self.log, reconnects) if stream.marks.sequence else None
+        self._intake = Intake(stream.marks, self._gaps, resumes, self._checkpoint, self._outflow, self._dispatch)
 
     def _begun_outflow(self, stream: _Stream) -> Outflow:
         """Raises `BadSink` or `BadHandler`."""
@@ -373,6 +373,7 @@ class _Shard:
             self._words[OPEN] -= 1
         self._paused.discard(link)
         self._again.discard(link)
-        self._gaps.closed(link)
+        if self._gaps is not None:
+            self._gaps.closed(link)
         if self._dispatch is not None:
             self._dispatch.closed(link.connection, end.code, end.reason)

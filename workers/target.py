@@ -95,6 +95,8 @@ class Targets:
 
 
 def _percent_encoded(text: str) -> str:
+    if not text:
+        return text
     return _RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 

@@ -104,7 +104,7 @@ class Request:
         protocol = answer.get("sec-websocket-protocol", "").lower()
         if (
             answer.get("upgrade", "").lower() != "websocket"
-            or "upgrade" not in [token.strip() for token in answer.get("connection", "").lower().split(",")]
+            or "upgrade" not in map(str.strip, answer.get("connection", "").lower().split(","))
             or answer.get("sec-websocket-accept") != accept_of(self._key)
         ):
             raise Refused(Refusal("the upgrade failed: the answer is not one to our request"))
