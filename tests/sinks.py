@@ -10,7 +10,7 @@ from typing import Any
 from workers.envelope import Batch, Envelope
 from workers.sinks.choice import sink_of
 from workers.sinks.interface import Sink, SinkContext
-from workers.spec import StreamSpec
+from workers.spec import Scope, StreamSpec, Task
 
 AT_NS = 1_767_225_600_000_001_999  # 2026-01-01, a microsecond and some
 FORK = multiprocessing.get_context("fork")
@@ -56,19 +56,8 @@ def context(
     shard: str = "trades/7", epoch: int = 12, base: str = "/", stdout_fd: int = 1, report: Any = None, **spec: Any
 ) -> SinkContext:
     """Other keywords are of its `StreamSpec`."""
-    return SinkContext(
-        envelope=Envelope(shard, epoch),
-        shard=shard,
-        epoch=epoch,
-        spec=StreamSpec("trades", **spec),
-        report=report or Noted(),
-        variables={"fleet": "test", "stream": "trades", "shard": shard, "index": "7", "epoch": str(epoch), "host": "h"},
-        environment={},
-        base=base,
-        credentials="",
-        stdout_fd=stdout_fd,
-        index="7",
-    )
+    task = Task(Scope(StreamSpec("trades", **spec), "test", "h", base), shard, "7", epoch, 0, None, {})
+    return SinkContext(task, Envelope(shard, epoch), report or Noted(), {}, stdout_fd)
 
 
 def opened(text: str, **given: Any) -> Sink:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import dataclass
 
 from workers import tls
 from workers.blame import in_words
+from workers.envelope import Envelope
 from workers.handler import BadHandler, Handler, load
 from workers.log import Write
 from workers.preload import Contexts, Handlers
 from workers.sinks import own
-from workers.sinks.choice import context_of, sink_of
-from workers.sinks.interface import BadSink, Report, Sink
+from workers.sinks.choice import sink_of
+from workers.sinks.interface import BadSink, Report, Sink, SinkContext
 from workers.spec import Scope, Task
 
 
@@ -38,7 +40,7 @@ class Means:
     def sink(self, task: Task, report: Report) -> Sink:
         """Open. Raises `BadSink` or `BadHandler`."""
         scope = task.scope
-        context = context_of(task, report, self.stdout_fd)
+        context = SinkContext(task, Envelope(task.shard, task.epoch), report, os.environ, self.stdout_fd)
         sink = sink_of(scope.spec.sink, context, lambda reference: self._class_of_sink(reference, scope))
         sink.open()
         return sink

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import cast
 
-from workers.envelope import Envelope
 from workers.sinks import own
 from workers.sinks.discard import Discard
-from workers.sinks.interface import BadSink, Report, Sink, SinkContext
+from workers.sinks.interface import BadSink, Sink, SinkContext
 from workers.sinks.jsonl import Jsonl
 from workers.sinks.stdout import Stdout
-from workers.spec import Task
-from workers.target import variables_of
 
 FORMS = "stdout, jsonl:PATH, http(s)://..., kinesis:NAME, sqs:URL, discard, FILE.py:CLASS or MODULE:CLASS"
 _NETWORK = {  # by what stands before the first colon: made of the text and a context, or raises BadSink
@@ -25,25 +22,6 @@ _NETWORK = {  # by what stands before the first colon: made of the text and a co
 }
 
 
-def context_of(task: Task, report: Report, stdout_fd: int) -> SinkContext:
-    scope = task.scope
-    return SinkContext(
-        envelope=Envelope(task.shard, task.epoch),
-        shard=task.shard,
-        epoch=task.epoch,
-        spec=scope.spec,
-        report=report,
-        variables=variables_of(task),
-        environment=os.environ,
-        base=scope.base,
-        credentials=scope.credentials,
-        stdout_fd=stdout_fd,
-        index=task.index,
-        checkpoint=task.checkpoint,
-        connections=len(scope.spec.url) or 1,
-    )
-
-
 def sink_of(text: str, context: SinkContext, load: Callable[[str], type[own.Sink]]) -> Sink:
     """A sink, not yet open. Raises `BadSink`, or what the module of a sink of the user's own raises."""
     kind, _, rest = text.partition(":")
@@ -52,7 +30,7 @@ def sink_of(text: str, context: SinkContext, load: Callable[[str], type[own.Sink
     if text == "discard":
         return Discard()
     if kind == "jsonl" and rest:
-        return Jsonl(os.path.join(context.base, rest), context)
+        return Jsonl(os.path.join(context.task.scope.base, rest), context)
     if kind in _NETWORK and rest:
         module, name = _NETWORK[kind]
         return cast(Sink, getattr(import_module(module), name)(text, context))

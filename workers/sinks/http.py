@@ -29,6 +29,7 @@ from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit
 from workers.sinks.parcel import Limits, Parcel, parcels
 from workers.sinks.post import Answer, Poster, Unanswered
+from workers.target import variables_of
 from workers.template import TemplateError, parse
 
 _EVENTS_MAX = 500  # where `sink_batch` says nothing
@@ -45,7 +46,7 @@ class Http:
     inline = False
 
     def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
-        spec = context.spec
+        spec = context.task.scope.spec
         self._context = context
         try:
             self._address = http_address(text)
@@ -90,16 +91,17 @@ class Http:
 
     def _headers_for(self, parcel: Parcel) -> list[tuple[str, bytes]]:
         """Raises `TemplateError`."""
-        context = self._context
+        task, environment = self._context.task, self._context.environment
+        variables, scope = variables_of(task), task.scope
         headers = {
             "content-type": ("Content-Type", b"application/x-ndjson"),
             "user-agent": ("User-Agent", b"tenured"),
-            "idempotency-key": ("Idempotency-Key", f"{context.shard}/{context.epoch}/{parcel.span}".encode()),
+            "idempotency-key": ("Idempotency-Key", f"{task.shard}/{task.epoch}/{parcel.span}".encode()),
         }
         if self._gzip:
             headers["content-encoding"] = ("Content-Encoding", b"gzip")
         for name, template in self._headers:
-            value = template.expand(context.variables, context.environment, context.base, context.credentials)
+            value = template.expand(variables, environment, scope.base, scope.credentials)
             if re.search(r"[\0-\x08\n-\x1f\x7f]", value):
                 raise TemplateError(f"sink_header.{name} holds a line break or another control character")
             headers[name.lower()] = (name, value.encode())

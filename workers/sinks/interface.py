@@ -19,7 +19,7 @@ from typing import Protocol
 
 from workers.envelope import Batch, Envelope
 from workers.log import Value
-from workers.spec import StreamSpec
+from workers.spec import Task
 
 
 class BadSink(ValueError):
@@ -67,18 +67,10 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink may need beside its text. `variables` and the next three are for templates (`workers.template`)."""
+    """What a sink may need beside its text."""
 
+    task: Task
     envelope: Envelope
-    shard: str
-    epoch: int
-    spec: StreamSpec
     report: Report
-    variables: Mapping[str, str]  # fleet, stream, shard, index, epoch, host
-    environment: Mapping[str, str]
-    base: str  # relative paths resolve against this folder
-    credentials: str  # systemd's credentials directory
+    environment: Mapping[str, str]  # for templates
     stdout_fd: int
-    index: str = ""
-    checkpoint: str | None = None
-    connections: int = 1

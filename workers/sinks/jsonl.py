@@ -36,7 +36,7 @@ class Jsonl:
     inline = False
 
     def __init__(self, path: str, context: SinkContext) -> None:
-        spec = context.spec
+        spec = context.task.scope.spec
         self._path = path
         self._envelope, self._report = context.envelope, context.report
         self._fsync = spec.sink_fsync

@@ -36,9 +36,9 @@ class Kinesis:
         except ValueError as error:
             raise BadSink(f"sink needs {error}") from None
         self._target = {"StreamARN" if address.name.startswith("arn:") else "StreamName": address.name}
-        self._key = context.shard
+        self._key = context.task.shard
         self._lines = context.envelope.lines
-        spec = context.spec
+        spec = context.task.scope.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES, len(self._key))
         self._service = Service("kinesis", address.options, spec.sink_timeout_ms / 1000)
         self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)

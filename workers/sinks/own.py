@@ -83,7 +83,7 @@ class Own:
     def __init__(self, kind: type[Sink], context: SinkContext) -> None:
         self._kind, self._context = kind, context
         self._sink: Sink | None = None
-        self._events_max = context.spec.sink_batch or _EVENTS_MAX
+        self._events_max = context.task.scope.spec.sink_batch or _EVENTS_MAX
 
     def open(self) -> None:
         """The first write does: it is another thread's."""
@@ -103,15 +103,8 @@ class Own:
 
     def _opened(self) -> Sink:
         if self._sink is None:
-            context = self._context
-            told = Shard(
-                context.shard,
-                context.spec.stream,
-                context.index,
-                context.epoch,
-                context.checkpoint,
-                context.connections,
-            )
+            task, spec = self._context.task, self._context.task.scope.spec
+            told = Shard(task.shard, spec.stream, task.index, task.epoch, task.checkpoint, len(spec.url) or 1)
             made: list[Sink] = []
             self._insist(lambda: made.append(self._kind()))
             self._insist(lambda: made[0].open(told))
@@ -130,7 +123,7 @@ class Own:
             yield events
 
     def _events(self, batch: Batch) -> Iterator[Event]:
-        shard, epoch = self._context.shard, self._context.epoch
+        shard, epoch = self._context.task.shard, self._context.task.epoch
         connection, at_ns, first_seq, ids = batch.connection, batch.received_at_ns, batch.first_seq, batch.ids
         for position, message in enumerate(batch.messages):
             name = None if ids is None else ids[position]

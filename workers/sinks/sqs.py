@@ -38,10 +38,10 @@ class Sqs:
             self._address = address = queue_address(text)
         except ValueError as error:
             raise BadSink(f"sink needs {error}") from None
-        self._group = group_of(context.shard)
-        self._epoch = context.epoch
+        self._group = group_of(context.task.shard)
+        self._epoch = context.task.epoch
         self._lines = context.envelope.lines
-        spec = context.spec
+        spec = context.task.scope.spec
         self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES)
         self._service = Service("sqs", address.options, spec.sink_timeout_ms / 1000)
         self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)
