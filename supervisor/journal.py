@@ -155,7 +155,9 @@ class Journal:
             try:
                 data = data[os.write(self._fd, data) :]
             except BlockingIOError:  # somebody made the shared open file non-blocking
-                select.select([], [self._fd], [], 1.0)
+                poll = select.poll()  # `select` knows no file beyond the number 1,023
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll(1000)
             except OSError:  # nobody reads any more; the next line may find somebody
                 self._drop()
                 return

@@ -83,7 +83,9 @@ class Child:
         self.task = task_
         self.exit_code: int | None = None
         self._error: BaseException | None = None
-        self.slot = Board.create().slot(0)
+        board = Board.create()
+        self.slot = board.slot(0)
+        os.close(board.fd)  # it is mapped
         self.words = self.slot.words
         self.words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
         self._handlers = {task_.scope.spec.handler: handler} if handler else {}
@@ -104,7 +106,11 @@ class Child:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            for fd in (self._wakeup_fd, self._wakeup_end_fd):
+                os.close(fd)
 
     def stop(self, timeout_s: float = 10) -> int:
         """Send a SIGTERM, wait for the end; the exit code."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.child import process, task
 from tests.feed import TEXT, Feed, Peer, frame
-from tests.wait import until
+from tests.wait import ready, until
 from workers.board import DEADLINE, EVENTS_DROPPED, LAST_EVENT, MESSAGES, SINK_WAITING, Board
 from workers.kernel import boottime_ns
 
@@ -105,7 +105,7 @@ class _Server:
         peer.serve()
 
     def _send(self, peer: Peer, left: bytes) -> bytes:
-        if not left or not select.select([], [peer.sock], [], 0.01)[1]:
+        if not left or not ready([peer.sock], select.POLLOUT, 0.01):
             self.stop.wait(0.002)
             return left
         return left[peer.sock.send(left) :]

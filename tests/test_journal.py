@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import pty
-import select
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ from typing import Any, TextIO
 import pytest
 
 from supervisor.journal import TEXT_MAX_CHARS, Journal
-from tests.wait import until
+from tests.wait import ready, until
 
 ME = "host:17:abcd"
 
@@ -181,7 +180,7 @@ def test_a_pipe_that_somebody_made_non_blocking_loses_nothing() -> None:
 
         def all_there() -> bool:
             nonlocal rest
-            if not select.select([reader], [], [], 0.1)[0]:
+            if not ready([reader], timeout_s=0.1):
                 return False
             whole, _, rest = (rest + os.read(reader, 65_536)).rpartition(b"\n")
             received.extend(lines(whole))

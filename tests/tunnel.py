@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 from collections.abc import Callable
 
 from tests.feed import Peer
+from tests.wait import ready
 
 
 def forwards_to(port: int) -> Callable[[Peer], None]:
@@ -24,7 +24,8 @@ def forwards_to(port: int) -> Callable[[Peer], None]:
 
 def _carry(near: socket.socket, far: socket.socket) -> None:
     while True:
-        for sock in select.select([near, far], [], [])[0]:
+        found = ready([near, far])
+        for sock in [sock for sock in (near, far) if sock.fileno() in found]:
             data = sock.recv(65_536)
             if not data:
                 return

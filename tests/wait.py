@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from socket import socket
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,3 +19,12 @@ def until(condition: Callable[[], T], timeout_s: float, interval_s: float = 0.01
             raise AssertionError(f"not true within {timeout_s:g} s: {condition}")
         time.sleep(interval_s)
     return result
+
+
+def ready(files: Iterable[socket | int], events: int = select.POLLIN, timeout_s: float | None = None) -> set[int]:
+    """Which of these files are readable (or what `events` says) in time, by number. Not `select.select`: a test process
+    may have more than 1,024 files open."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, events)
+    return {number for number, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)}

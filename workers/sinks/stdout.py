@@ -61,7 +61,9 @@ class Stdout:
             try:
                 left = left[os.write(self._fd, left) :]
             except BlockingIOError:
-                select.select([], [self._fd], [])
+                poll = select.poll()
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll()
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
