@@ -39,7 +39,7 @@ from workers.sinks.kinesis import Kinesis
 from workers.sinks.outcome import Again, Partly, Safe, Unfit
 from workers.sinks.sqs import Sqs, body_of, group_of
 
-TIMEOUT_MS = 600
+TIMEOUT_MS = 2000
 POLICY = Path(__file__).resolve().parents[1] / "etc" / "aws" / "policy-sinks.json"
 
 
