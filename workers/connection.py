@@ -213,5 +213,7 @@ class Connection:
         if newest and not self._stopped and self._attempt is None:
             self._retry = session.ended(self._home.policy, link.opened_ns, self._retry, now_ns)
             wait_ns = self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
+        elif not newest and len(self._links) == 1 and self._attempt is None:
+            self._set_due(self._retires_ns)  # the replacement is alone now, and its age begins
         self._log_closed(end.code, end.reason, wait_ns)
         self._home.closed(link, end)

@@ -97,9 +97,12 @@ class Link:
             self._flush()
         else:
             self._sooner(self._send_paced(self._paced, now_ns))
+            self._update_interest()
         self._sooner(now_ns + min(policy.ping_interval_ns, policy.idle_timeout_ns or policy.ping_interval_ns))
         if opened.rest and self.open:
             self._take(self._parser.feed(opened.rest), now_ns)
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            self._home.again(self)  # it came in one record with the answer, so epoll will not report it
 
     # --- what is due ----------------------------------------------------------------------------------------
 
@@ -247,7 +250,9 @@ class Link:
             self._heard_ns = self.data_ns = now_ns
             self._pinged_ns = 0
             self._frame_ns = now_ns if self._frame_ns else 0
-            self._sooner(now_ns + min(self._home.policy.ping_interval_ns, self._home.policy.frame_timeout_ns))
+            policy = self._home.policy
+            idle_ns = policy.idle_timeout_ns or policy.ping_interval_ns
+            self._sooner(now_ns + min(policy.ping_interval_ns, policy.frame_timeout_ns, idle_ns))
             self._update_interest()
 
     # --- sending --------------------------------------------------------------------------------------------
