@@ -15,7 +15,7 @@ from tenured import Connection, Handler
 from tests.child import Child, task
 from tests.feed import PING, Feed, Peer, frame
 from tests.wait import until
-from workers.board import ASKED, CONNECTS, FLOOR, GRANTED, GRANTED_AT, OPEN, REFUSED_UNTIL
+from workers.board import ASKED, CONNECTS, FLOOR, GRANTED, GRANTED_AT, MESSAGES, OPEN, REFUSED_UNTIL
 from workers.paced import QUEUE_MAX_BYTES
 
 S = 1_000_000_000
@@ -47,6 +47,17 @@ def timed(arrived: list[float]) -> Any:
                 return
 
     return behave
+
+
+def test_where_sends_are_paced_and_there_is_nothing_to_send_messages_are_heard_at_once() -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        until(lambda: child.words[OPEN], 20)
+        peer.text("at once")
+        peer.serve()
+
+    with Feed(behave) as feed, Child(task(feed.url, send_rate=10)) as child:
+        child.word(MESSAGES, 1)  # well before the first ping
 
 
 def test_subscriptions_and_what_a_handler_sends_leave_in_order_and_not_faster_than_the_rate() -> None:

@@ -212,6 +212,22 @@ def test_a_handler_sees_the_new_one_opened_then_the_old_one_closed_and_sends_on_
         assert child.words[OPEN] == 1
 
 
+def test_a_far_end_that_ends_the_old_connection_for_the_new_one_is_not_asked_again_before_its_age() -> None:
+    peers: list[Peer] = []
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        if peers:
+            peers[-1].raw(frame(0x8, (1008).to_bytes(2, "big")))
+        peers.append(peer)
+        peer.serve()
+
+    with Feed(behave) as feed, Child(task(feed.url, max_age_ms=1500)) as child:
+        begun = time.monotonic()
+        child.word(CONNECTS, 3)
+        assert time.monotonic() - begun > 2.0, "two ages, each a tenth shorter at most"
+
+
 def test_a_stop_closes_the_old_one_and_the_new_one() -> None:
     def behave(peer: Peer) -> None:
         peer.accept()

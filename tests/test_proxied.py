@@ -118,6 +118,8 @@ def test_the_environment_is_read_as_other_programs_do(url: str, environ: dict[st
         ("[::1]:444", "wss://[::1]:443", False),
         ("fd00::/8", "wss://[fd12::1]:443", True),
         ("1", "wss://10.0.0.1:443", False),
+        (".internal2", "wss://feed1.internal2:443", True),
+        ("feed1", "wss://feed1:443", True),
         ("nonsense/8", "wss://10.0.0.1:443", False),
         ("", "wss://a:443", False),
     ],

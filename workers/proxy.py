@@ -89,7 +89,7 @@ def _matches(host: str, port: int, entry: str) -> bool:
         wanted_port = wanted["port6"] or wanted["port"] or ""
     if wanted_port and int(wanted_port) != port:
         return False
-    if ":" in host or host[-1:].isdigit():
+    if ":" in host or host.replace(".", "").isdigit():
         return _is_within(host, name)
     name = name.removeprefix("*").strip(".")
     return bool(name) and (host == name or host.endswith(f".{name}"))
