@@ -203,7 +203,7 @@ def test_no_cookie_of_a_server_is_sent_to_anybody() -> None:
             peer.serve()
 
     with Feed(behave) as feed, Child(task(feed.url + "/a", feed.url + "/b")) as child:
-        child.word(CONNECTS, 5)
+        child.word(CONNECTS, 4)
     assert all("cookie" not in connect.headers for connect in feed.connects)
 
 
