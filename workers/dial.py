@@ -89,7 +89,7 @@ class Attempt:
             outcome = error.refusal
         except TemplateError as error:
             outcome = Refusal(str(error))
-        except Exception as error:  # of a template, of a handler's target, of a library: the loop must hear of it
+        except BaseException as error:  # of a template, of a handler's target, of a library: the loop must hear of it
             what = f"the attempt failed: {type(error).__name__}"
             outcome = Refusal(f"{what}: {error}", brief=what)
         with self._lock:
