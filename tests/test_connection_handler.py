@@ -17,7 +17,7 @@ from tenured import Connection, Handler, Shard
 from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers.board import CONNECTS, HEARTBEAT, MESSAGES, OPEN
+from workers.board import CONNECTS, HEARTBEAT, MESSAGES, OPEN, SINK_WAITING
 from workers.handler import BadHandler, load
 from workers.spec import StreamSpec
 
@@ -269,6 +269,45 @@ def test_a_handler_that_ends_the_process_is_named_as_what_did(ending: BaseExcept
         assert child.wait() == 1
         (failed,) = child.log("child.failed")
         assert failed["reason"].startswith(f"the handler ended the process: {type(ending).__name__}")
+
+
+def test_a_sink_that_fails_while_a_handler_waits_for_room_in_it_ends_the_child(tmp_path: Path) -> None:
+    class Eager(Handler):
+        def message(self, connection: Connection, message: str | bytes) -> None:
+            for _ in range(8):
+                self.emit("x" * 65_536)
+
+    (tmp_path / "sink.py").write_text(
+        "import pathlib, time\nfrom tenured import Sink\nclass Full(Sink):\n  def write(self, events):\n"
+        f"    while not pathlib.Path('{tmp_path}/go').exists(): time.sleep(0.01)\n    raise OSError('gone')\n"
+    )
+    spec = {"sink": f"{tmp_path}/sink.py:Full", "sink_buffer": 65_536}
+    with Feed(sends(1)) as feed, with_handler(Eager, feed.url, **spec) as child:
+        child.word(SINK_WAITING, 65_536)
+        beat = child.words[HEARTBEAT]
+        child.word(HEARTBEAT, beat + 1)  # it waits in emit, and keeps the child alive
+        (tmp_path / "go").touch()
+        assert child.wait() == 1
+        assert "OSError: gone" in child.log("child.failed")[0]["reason"]
+
+
+def test_what_a_timer_emits_into_a_full_sink_waits_for_room(tmp_path: Path) -> None:
+    class Timed(Handler):
+        def start(self, shard: Shard) -> None:
+            self.every(0.005, lambda: self.emit("x" * 20_000))
+
+    (tmp_path / "sink.py").write_text(
+        "import pathlib, time\nfrom tenured import Sink\nclass Slow(Sink):\n  def write(self, events):\n"
+        f"    while not pathlib.Path('{tmp_path}/go').exists(): time.sleep(0.01)\n"
+    )
+    spec = {"sink": f"{tmp_path}/sink.py:Slow", "sink_buffer": 65_536}
+    with Feed(sends(0)) as feed, with_handler(Timed, feed.url, **spec) as child:
+        child.word(SINK_WAITING, 65_536)
+        begun = time.monotonic()
+        until(lambda: time.monotonic() > begun + 1, 5)  # two hundred of them would be due
+        assert child.words[SINK_WAITING] < 200_000
+        (tmp_path / "go").touch()
+        assert child.stop() == 0
 
 
 def test_a_start_that_raises_ends_the_child() -> None:

@@ -50,6 +50,28 @@ def test_a_module_or_constructor_that_raises_is_told_with_file_and_line(tmp_path
     assert re.fullmatch(f"handler /trades.py:Trades cannot be made: {said}", failed(tmp_path, source))
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["async def message(self, c, m): self.emit(m)", "def messages(self, c, b): yield", "async def stop(self): pass"],
+)
+def test_a_method_that_would_do_nothing_when_it_is_called_is_refused(tmp_path: Path, method: str) -> None:
+    reason = failed(tmp_path, HEAD + f"class Trades(Handler):\n  {method}\n")
+    name = method.split("def ")[1].partition("(")[0]
+    assert reason.endswith(f"Trades.{name} is async or a generator, expected a plain method")
+
+
+def test_methods_of_a_users_own_may_be_what_they_like(tmp_path: Path) -> None:
+    source = HEAD + "class Trades(Handler):\n  def parts(self, text): yield text\n  async def ask(self): pass\n"
+    (tmp_path / "trades.py").write_text(source)
+    with Child(task("ws://127.0.0.1:1", handler=f"{tmp_path}/trades.py:Trades")) as child:
+        assert child.stop() == 0
+
+
+@pytest.mark.parametrize("ending", ["raise SystemExit(3)", "raise KeyboardInterrupt"])
+def test_a_module_that_ends_the_process_is_named(tmp_path: Path, ending: str) -> None:
+    assert ending.split()[1].partition("(")[0] in failed(tmp_path, HEAD + ending)
+
+
 def test_a_start_that_raises_is_told_with_file_and_line(tmp_path: Path) -> None:
     source = HEAD + "import json\nclass Trades(Handler):\n  def start(self, shard):\n    json.loads('no JSON')"
     reason = failed(tmp_path, source, code=FAILED)

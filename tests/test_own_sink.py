@@ -148,9 +148,40 @@ def test_any_other_error_is_final_and_names_its_place(method: str) -> None:
         use(sink)
 
 
-def test_a_class_without_write_is_told_so() -> None:
-    with pytest.raises(SinkFailed, match="a sink needs a method write"):
-        sink_of(Sink).write([batch("a")])
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("pass", "Mine needs a method write"),
+        ("async def write(self, events): pass", "Mine.write is async or a generator, expected a plain method"),
+        ("def write(self, events): yield", "Mine.write is async or a generator, expected a plain method"),
+        (
+            "def write(self, events): pass\n    async def flush(self): pass",
+            "Mine.flush is async or a generator, expected a plain method",
+        ),
+    ],
+)
+def test_a_class_that_would_lose_events_without_an_error_is_refused_when_it_is_loaded(
+    tmp_path: Path, body: str, problem: str
+) -> None:
+    reference = source(tmp_path, f"class Mine(Sink):\n    {body}\n")
+    with Child(task("ws://127.0.0.1:1", sink=reference)) as child:
+        assert child.wait() == 78
+        assert child.log("child.failed")[0]["reason"].endswith(problem)
+
+
+def test_a_sink_that_takes_events_out_of_what_it_was_given_cannot_lose_them_to_a_retry() -> None:
+    class Consuming(Sink):
+        def write(self, events: Sequence[Event]) -> None:
+            events.clear()  # type: ignore[attr-defined]
+
+    with pytest.raises(SinkFailed, match="'tuple' object has no attribute 'clear'"):
+        sink_of(Consuming).write([batch("a")])
+
+
+@pytest.mark.parametrize("after_s", [-1.0, float("nan"), float("inf"), 3601.0])
+def test_a_wait_that_is_none_is_refused_where_it_is_asked_for(after_s: float) -> None:
+    with pytest.raises(ValueError, match="expected seconds from 0 to 3600"):
+        Retry("the table is away", after_s)
 
 
 # --- in a child ---------------------------------------------------------------------------------------------
@@ -181,6 +212,20 @@ def test_a_child_gives_its_sink_everything_in_one_thread_that_is_not_the_loops(t
     threads = {thread for _, _, thread in lines}
     assert len(threads) == 1
     assert threads != {str(loop)}
+
+
+def test_a_failure_whose_text_raises_itself_ends_the_child_all_the_same(tmp_path: Path) -> None:
+    text = """
+class Odd(Exception):
+    def __str__(self):
+        raise self
+class Mine(Sink):
+    def write(self, events):
+        raise Odd
+"""
+    with Feed(two_messages) as feed, Child(task(feed.url, sink=source(tmp_path, text))) as child:
+        assert child.wait() == 1
+        assert child.log("child.failed")[0]["reason"].startswith("the sink failed: Odd: its text cannot be had at ")
 
 
 @pytest.mark.parametrize("raised", ["OSError('the table is gone')", "SystemExit('the table is gone')"])
@@ -230,7 +275,7 @@ def test_a_reference_that_leads_to_no_sink_is_a_mistake_in_the_configuration(
 
 def test_it_is_imported_before_the_fork_like_a_handler(tmp_path: Path) -> None:
     warnings: list[str] = []
-    reference = source(tmp_path, "class Mine(Sink): pass")
+    reference = source(tmp_path, "class Mine(Sink):\n    def write(self, events): pass")
     found = preload(Preparation((reference,)), warnings.append)
     assert warnings == []
     assert issubclass(found.handlers[reference], Sink)

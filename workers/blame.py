@@ -30,9 +30,17 @@ def file_of(kind: type) -> str:
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
 
 
+def said(error: BaseException) -> str:
+    """What was raised, as one line. Its text is somebody else's code too, and may raise itself."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "its text cannot be had"
+    return f"{type(error).__name__}{': ' if text else ''}{text}"
+
+
 def in_words(error: BaseException, own: str = "") -> str:
     """What was raised and where, as one short line."""
     found = place(error, own)
     where = f" at {found}" if found else ""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if text else ''}{text}"[: _SAID_MAX_BYTES - len(where)] + where
+    return said(error)[: _SAID_MAX_BYTES - len(where)] + where

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol
 
+from workers.blame import said
 from workers.board import DEADLINE, Slot
 from workers.envelope import Batch
 from workers.kernel import boottime_ns
@@ -253,7 +254,7 @@ class Lane:
         except SinkFailed as error:
             self.failure = str(error)
         except BaseException as error:  # also of a sink that calls `sys.exit`: it would end this thread alone
-            self.failure = f"{type(error).__name__}: {error}"
+            self.failure = said(error)
         self._condition.ended()
         self.finished = True
         self._wake()

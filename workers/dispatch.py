@@ -127,6 +127,7 @@ class Dispatch:
         self._settling = Settling()
         self._emitted: list[Message] = []
         self._emitted_bytes = 0
+        self._emit_max_bytes = _EMITTED_MAX_BYTES  # before they are handed on, and room for more is waited for
         self._token: str | None = None
         self._source: int | None = None
         self._at_ns = 0
@@ -189,7 +190,10 @@ class Dispatch:
     def call(self, function: Callable[[], object]) -> bool:
         """A method of the handler without a message. False: it raised."""
         self._source, self._at_ns = None, self._clock.unix_ns()
+        # it is called also while the sink is full: then each event waits for room
+        self._emit_max_bytes = 0 if self._exit.full else _EMITTED_MAX_BYTES
         succeeded = self._guarded(function, None)
+        self._emit_max_bytes = _EMITTED_MAX_BYTES
         self._flush()
         return succeeded
 
@@ -200,7 +204,7 @@ class Dispatch:
             raise TypeError(f"emit got {type(data).__name__}, expected str or bytes; json.dumps makes a str")
         self._emitted.append(data)
         self._emitted_bytes += len(data)
-        if self._emitted_bytes >= _EMITTED_MAX_BYTES:
+        if self._emitted_bytes >= self._emit_max_bytes:
             self._flush()
             if self._exit.full:
                 self._exit.wait_for_room()
@@ -290,12 +294,10 @@ class Dispatch:
         return position
 
     def _call_settled(self, until_ns: int) -> None:
-        self._source, self._at_ns = None, self._clock.unix_ns()
         for function in self._settling.ready(self._exit.settled):
-            self._guarded(function, None)
+            self.call(function)
             if self.exhausted or self._clock.boottime_ns() >= until_ns:
                 break
-        self._flush()
 
     def _guarded(self, function: Callable[[], object], connection: int | None) -> bool:
         try:

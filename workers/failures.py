@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.blame import in_words, place
+from workers.blame import in_words, place, said
 from workers.board import HANDLER_ERRORS
 from workers.log import Log
 
@@ -63,7 +63,7 @@ class Failures:
             self._until_ns, self._lines = now_ns + WINDOW_NS, 0
         self._lines += 1
         if self._lines <= LINES_MAX:
-            self._tell(failure, f"{type(failure.error).__name__}: {failure.error}")
+            self._tell(failure, said(failure.error))
         else:
             self._unsaid += 1
 

@@ -28,6 +28,8 @@ from typing import Any, NoReturn, Protocol, cast
 
 from workers.frames import Message
 
+_NOT_PLAIN = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; `inspect` is large
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -168,7 +170,29 @@ def load(
     if not isinstance(found, type) or not issubclass(found, kinds):
         parents = " or ".join(f"tenured.{kind.__name__}" for kind in kinds)
         raise BadHandler(f"{what}: {name} is no class derived from {parents} in {module.__file__}")
+    if problem := unusable(found):
+        raise BadHandler(f"{what}: {problem}")
     return found
+
+
+def unusable(kind: type[Any]) -> str:
+    """What is wrong with the methods of a handler or sink, as the rest of a sentence; empty: nothing. One that is
+    `async` or a generator does nothing when it is called, so that all events would be lost as if they were safe."""
+    for name in dir(kind):
+        method = getattr(kind, name)
+        if name.startswith("_") or not callable(method):
+            continue
+        if getattr(method, "__isabstractmethod__", False):
+            return f"{kind.__name__} needs a method {name}"
+        code = getattr(method, "__code__", None)
+        if code is not None and code.co_flags & _NOT_PLAIN and _is_called(kind, name):
+            return f"{kind.__name__}.{name} is async or a generator, expected a plain method"
+    return ""
+
+
+def _is_called(kind: type[Any], name: str) -> bool:
+    """By us: a method that one of our own classes has."""
+    return any(name in vars(parent) for parent in kind.__mro__[1:] if parent.__module__.startswith("workers."))
 
 
 def _from_file(path: Path, what: str) -> ModuleType:

@@ -97,7 +97,9 @@ def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
         return _unfit(means, str(error), task, slot, wakeup_fd)
     try:
         return shard.run(wakeup_fd)
-    except (SystemExit, KeyboardInterrupt) as error:  # of a handler; all else it raises, `dispatch` takes
+    except Exception:
+        raise
+    except BaseException as error:  # of a handler, `SystemExit` for example; what is an Exception, `dispatch` takes
         shard.log("child.failed", "ERROR", reason=f"the handler ended the process: {in_words(error)}")
         return FAILED
 
@@ -109,7 +111,7 @@ def _made(means: Means, scope: Scope) -> Handler | None:
         return kind() if kind else None
     except BadHandler:
         raise
-    except Exception as error:
+    except BaseException as error:  # also `sys.exit` at import
         raise BadHandler(f"handler {scope.spec.handler} cannot be made: {in_words(error)}") from None
 
 
@@ -163,7 +165,7 @@ class _Shard:
     def run(self, wakeup_fd: int) -> int:
         with self._epoll:
             self._listen(wakeup_fd, lambda _: self._awoken(wakeup_fd))
-            self._listen(self._bell.fd, lambda _: self._rung())
+            self._listen(self._bell.fd, lambda _: self._bell.quiet())
             if not self._start():
                 return FAILED
             while not self._ended:
@@ -202,6 +204,9 @@ class _Shard:
         if now_ns >= self._due_ns:
             self._tick(now_ns)
         self._outflow.show(now_ns)
+        # in each turn, not when the bell rings: whoever waited for room in the sink may have heard it instead
+        if self._outflow.failure and not self.stopping:
+            self._fail(f"the sink failed: {self._outflow.failure}")
         if self._paused:
             self._resume(now_ns)
         if self._ended:
@@ -239,11 +244,6 @@ class _Shard:
             if signal.SIGTERM in os.read(wakeup_fd, 4096):
                 self._stop()
 
-    def _rung(self) -> None:
-        self._bell.quiet()
-        if self._outflow.failure and not self.stopping:
-            self._fail(f"the sink failed: {self._outflow.failure}")
-
     # --- the end --------------------------------------------------------------------------------------------
 
     @property
@@ -272,7 +272,7 @@ class _Shard:
         if self._dispatch is None:
             return
         until_ns = boottime_ns() + HANDOVER_MAX_NS
-        while (now_ns := boottime_ns()) < until_ns and not self._dispatch.exhausted:
+        while (now_ns := boottime_ns()) < until_ns and not (self._dispatch.exhausted or self._outflow.failure):
             self._words[HEARTBEAT] = now_ns
             if self._dispatch.turn(now_ns):
                 if not self._dispatch.unfinished:

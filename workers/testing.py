@@ -29,7 +29,7 @@ from workers import outgoing
 from workers.dispatch import Clock, Dispatch
 from workers.failures import Failure
 from workers.frames import Message
-from workers.handler import Handler, Shard
+from workers.handler import Handler, Shard, unusable
 from workers.spec import StreamSpec
 
 H = TypeVar("H", bound=Handler)
@@ -121,6 +121,8 @@ class Rig(Generic[H]):
     ) -> None:
         """`url` and `headers` are what the file would say, for all connections."""
         self.handler = handler()
+        if problem := unusable(type(self.handler)):
+            raise TypeError(problem)
         self.ended = False
         self._collect = collect_errors
         self._now_ns = 0

@@ -16,6 +16,7 @@ nothing is lost meanwhile; only a stop does not wait for it longer than `stop_ti
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,8 @@ from workers.handler import Shard
 from workers.sinks.interface import SinkContext, SinkFailed
 
 _EVENTS_MAX = 500
+AFTER_MAX_S = 3600.0
+_REASON_MAX_CHARS = 300
 _WAIT_MIN_S, _WAIT_MAX_S = 0.1, 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -53,7 +56,11 @@ class Event:
 class Retry(Exception):
     """Raised by a sink's method: call it again with the same events, after `after_s` seconds or a wait that grows."""
 
+    after_s = 0.0
+
     def __init__(self, reason: str, after_s: float = 0.0) -> None:
+        if not 0 <= after_s <= AFTER_MAX_S:
+            raise ValueError(f"Retry got after_s={after_s}, expected seconds from 0 to {AFTER_MAX_S:g}")
         super().__init__(reason)
         self.after_s = after_s
 
@@ -64,9 +71,9 @@ class Sink:
     def open(self, shard: Shard) -> None:
         """Once, before the first events."""
 
+    @abstractmethod
     def write(self, events: Sequence[Event]) -> None:
         """Take events, in order. They may be held back until `flush`."""
-        raise NotImplementedError("a sink needs a method write(self, events)")
 
     def flush(self) -> None:
         """Return when all that was written is safe: a checkpoint behind it is committed then."""
@@ -111,16 +118,17 @@ class Own:
             self._sink = made[0]
         return self._sink
 
-    def _portions(self, batches: Sequence[Batch]) -> Iterator[list[Event]]:
+    def _portions(self, batches: Sequence[Batch]) -> Iterator[tuple[Event, ...]]:
+        """What a sink cannot change: it may be asked to take the same again."""
         events: list[Event] = []
         for batch in batches:
             for event in self._events(batch):
                 events.append(event)
                 if len(events) == self._events_max:
-                    yield events
+                    yield tuple(events)
                     events = []
         if events:
-            yield events
+            yield tuple(events)
 
     def _events(self, batch: Batch) -> Iterator[Event]:
         shard, epoch = self._context.task.shard, self._context.task.epoch
@@ -137,7 +145,7 @@ class Own:
             try:
                 call()
             except Retry as error:
-                report.retrying(str(error) or "the sink asks for another try")
+                report.retrying(str(error)[:_REASON_MAX_CHARS] or "the sink asks for another try")
                 time.sleep(max(error.after_s, _wait_s(tries)))
                 tries += 1
             except BaseException as error:  # `sys.exit` as well
