@@ -239,7 +239,7 @@ def test_an_event_that_the_collector_refuses_is_told_by_its_number_and_waits_beh
             lambda exchange: exchange.send(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 1000),
             "no proper answer (HTTPException) from",
         ),
-        (status(103), "answer 103 from"),
+        (drip(b"HTTP/1.1 103 Early Hints\r\n\r\n", b""), "no answer from"),
     ],
     ids=["hangs", "cuts", "drips a status", "drips a header", "continues for ever", "is ssh", "long", "many", "early"],
 )
@@ -253,6 +253,38 @@ def test_what_is_no_answer_ends_within_the_limit_and_lets_nothing_go(
     assert time.monotonic() - began < TIMEOUT_S + 1
     assert [numbers(posted.lines) for posted in collector.posted] == [list(range(1, 21))] * 2
     assert rig.report.retries == [f"{reason} 127.0.0.1:{collector.port}"]
+
+
+@pytest.mark.parametrize("code", [100, 102, 103, 199])
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_comes_before_the_answer_is_read_over_and_the_connection_kept(
+    collector: Collector, code: int, times: int
+) -> None:
+    interim = f"HTTP/1.1 {code} Wait\r\nLink: </a>\r\n\r\n".encode() * times
+    collector.then(lambda exchange: exchange.send(interim + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+    rig = Rig(collector.url)
+    rig.write(1)
+    rig.write(1)
+    assert (rig.report.retries, collector.connections, len(collector.posted)) == ([], 1, 2)
+
+
+def test_an_answer_before_all_of_the_request_was_sent_lets_nothing_go() -> None:
+    taken: list[int] = []
+
+    def early(exchange: Exchange) -> None:
+        if rig.naps.seconds:
+            taken.append(len(exchange.file.read(int(exchange.posted.headers["content-length"]))))
+            exchange.answer(204)
+        else:
+            exchange.answer(200)
+            exchange.collector.over.wait(TIMEOUT_S + 1)
+            raise ConnectionError
+
+    with Collector(at_once=early) as collector:
+        rig = Rig(collector.url)
+        rig.sink.write([batch("x" * 20_000_000)])
+        assert rig.report.retries == [f"answer 200 before all of the request was sent from 127.0.0.1:{collector.port}"]
+    assert taken[0] > 20_000_000
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,56 @@ def test_only_the_oldest_files_of_that_form_are_removed(tmp_path: Path) -> None:
     assert all((tmp_path / name).exists() for name in others)
 
 
+def test_a_file_that_was_just_set_aside_stays_whatever_times_the_others_name(tmp_path: Path) -> None:
+    for name in ("events.20990101T000000Z", "events.20990101T000000Z-7"):
+        (tmp_path / name).write_text("{}\n")
+    sink = jsonl(tmp_path, sink_rotate_size=1, sink_keep=2)
+    for seq in (1, 2, 3):
+        sink.write([batch("x", first_seq=seq)])
+    assert [events(path)[0]["seq"] for path in aside(tmp_path)] == [1, 2]
+
+
+def test_the_newest_files_stay_also_when_many_are_set_aside_in_one_second(tmp_path: Path) -> None:
+    sink = jsonl(tmp_path, sink_rotate_size=1, sink_keep=2)
+    for seq in range(1, 21):
+        sink.write([batch("x", first_seq=seq)])
+    assert [events(path)[0]["seq"] for path in aside(tmp_path)] == [18, 19]
+
+
+def test_a_folder_with_the_name_of_a_file_set_aside_stops_no_removal(tmp_path: Path) -> None:
+    (tmp_path / "events.20200101T000000Z").mkdir()
+    sink = jsonl(tmp_path, sink_rotate_size=1, sink_keep=1)
+    for seq in range(1, 5):
+        sink.write([batch("x", first_seq=seq)])
+    assert [events(path)[0]["seq"] for path in aside(tmp_path) if path.is_file()] == [3]
+
+
+def test_a_line_with_a_time_that_is_none_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text('{"a":1,"received_at":"2026-99-99T00:00:00.000000Z"}\n')
+    jsonl(tmp_path, sink_rotate_every_ms=1000).write([batch("x")])
+    assert "x" in (tmp_path / "events").read_text()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/dev/null"), os.mkfifo], ids=["null", "fifo"])
+def test_nothing_is_taken_for_safe_that_went_to_what_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "events"
+    report = Noted()
+    sink = jsonl(tmp_path, report=report, sink_fsync="never")
+    sink.write([batch("a")])
+    path.rename(tmp_path / "moved")
+    make(path)
+
+    def mend(_: float) -> None:
+        path.unlink()
+
+    monkeypatch.setattr(jsonl_module, "time", Mock(sleep=mend))
+    sink.write([batch("b", first_seq=2)])
+    assert [event["seq"] for event in events(path)] == [2]
+    assert report.retries == [f"it is no regular file, which this sink needs (see stdout) at {path}"]
+
+
 def test_a_link_is_followed_and_stays_a_link_when_its_file_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "link"

@@ -112,7 +112,7 @@ def outcome_of(answer: Answer, unix_s: float) -> Outcome:
     status = answer.status
     reason = f"answer {status}"
     if 200 <= status < 300:
-        return Safe()
+        return Safe() if answer.whole else Again(f"{reason} before all of the request was sent")
     if 300 <= status < 400:
         return Refused(f"{reason}, a redirect, which is not followed,")
     if status in _CONTENT_4XX:

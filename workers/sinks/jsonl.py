@@ -53,9 +53,6 @@ class Jsonl:
         except OSError as error:
             if error.errno not in _PASSING:  # else the first write goes on to try
                 raise BadSink(f"sink jsonl:{self._path} cannot be opened: {error.strerror}") from None
-        if self._fd >= 0 and not stat.S_ISREG(os.fstat(self._fd).st_mode):
-            self.close()
-            raise BadSink(f"sink jsonl:{self._path} is no regular file, which this sink needs; see stdout")
         if self._rotation and not os.access(folder := os.path.dirname(os.path.realpath(self._path)), os.W_OK):
             self.close()
             raise BadSink(f"sink jsonl:{self._path} cannot be rotated: {folder} may not be written to")
@@ -67,6 +64,9 @@ class Jsonl:
             self._fd = os.open(self._path, _FLAGS | os.O_CREAT, 0o600)
             if self._fsync != "never":
                 _sync_folder(self._path)
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):  # also one that was put there later
+            self.close()
+            raise OSError(errno.EINVAL, "it is no regular file, which this sink needs (see stdout)")
         if self._rotation:
             self._rotation.begun()
 

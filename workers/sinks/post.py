@@ -16,6 +16,7 @@ The standard library's `http.client` does the protocol. It is imported when the 
 from __future__ import annotations
 
 import io
+import re
 import select
 import socket
 import ssl
@@ -34,6 +35,9 @@ _BODY_MAX_BYTES = 64 * 1024
 _BODY_MAX_NS = 1_000_000_000
 _EARLY_ANSWER_NS = 200_000_000
 _SEND_BYTES = 64 * 1024
+_HEAD_MAX_BYTES = 64 * 1024
+_LINE_END, _HEAD_END = re.compile(rb"\n"), re.compile(rb"\n\r?\n")
+_INTERIM = re.compile(rb"HTTP/1\.\d 1(?!01)\d\d[ \r\n]")  # RFC 9110, section 15.2: to be read over, but for 101
 _S = 1_000_000_000
 
 
@@ -43,8 +47,11 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """`whole`: to all of the request; else the far end spoke, or closed, while we still sent."""
+
     status: int
     retry_after: str | None = None
+    whole: bool = True
 
 
 class Poster:
@@ -65,7 +72,7 @@ class Poster:
         try:
             sock = self._ready(deadline_ns)
             response = self._asked(sock, headers, body)
-            answer = Answer(response.status, response.getheader("Retry-After"))
+            answer = Answer(response.status, response.getheader("Retry-After"), sock.whole)
             if not _finished(response, sock):
                 self.close()
         except TimeoutError:
@@ -149,7 +156,7 @@ class Poster:
             sock.sendall(body)
         except OSError:  # a far end that has heard enough answers and closes, or answers and reads no further
             sock.deadline_ns = boottime_ns() + _EARLY_ANSWER_NS
-            sock.reusable = False
+            sock.whole = False
         return request.getresponse()
 
     def _request(self, sock: _Timed) -> HTTPConnection:
@@ -164,8 +171,7 @@ class Poster:
 
 def _finished(response: HTTPResponse, sock: _Timed) -> bool:
     """Whether the connection can be kept: all of the answer was read, quickly, and both sides mean to."""
-    interim = response.status < 200  # the real one may follow, and nobody would wait for it
-    if interim or response.will_close or not sock.reusable or (response.length or 0) > _BODY_MAX_BYTES:
+    if response.will_close or not sock.whole or (response.length or 0) > _BODY_MAX_BYTES:
         return False
     sock.deadline_ns = min(sock.deadline_ns, boottime_ns() + _BODY_MAX_NS)
     try:
@@ -190,19 +196,20 @@ def _cause(error: Exception) -> str:
 class _Timed:
     """A socket whose calls all end at one instant, however bytes trickle; as much of one as `http.client` uses."""
 
-    __slots__ = ("_poll", "_sock", "deadline_ns", "reusable")
+    __slots__ = ("_ahead", "_poll", "_sock", "deadline_ns", "whole")
 
     def __init__(self, sock: socket.socket, deadline_ns: int) -> None:
         self._sock = sock
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.deadline_ns = deadline_ns
-        self.reusable = True
+        self._ahead = bytearray()  # received, and not read yet
+        self.whole = True  # so far all was sent that was to be
 
     @property
     def idle(self) -> bool:
         """Nothing has come since the last answer, nor has it been closed."""
-        return not self._poll.poll(0)
+        return not self._ahead and not self._poll.poll(0)
 
     def sendall(self, data: bytes) -> None:
         view = memoryview(data)
@@ -211,11 +218,29 @@ class _Timed:
             view = view[self._sock.send(view[:_SEND_BYTES]) :]
 
     def receive_into(self, buffer: Any) -> int:
+        if self._ahead:
+            part = self._ahead[: len(buffer)]
+            buffer[: len(part)] = part
+            del self._ahead[: len(part)]
+            return len(part)
         self._sock.settimeout(_left_s(self.deadline_ns))
         return self._sock.recv_into(buffer)
 
     def makefile(self, mode: str) -> io.BufferedReader:
+        """Of the answer, without the interim ones in front of it: `http.client` knows one of them alone."""
+        while _INTERIM.match(self._until(_LINE_END)) and (end := _HEAD_END.search(self._until(_HEAD_END))):
+            del self._ahead[: end.end()]
         return io.BufferedReader(_Incoming(self))
+
+    def _until(self, end: re.Pattern[bytes]) -> bytearray:
+        """What has come, once that is in it, or as much as there will be."""
+        while not end.search(self._ahead) and len(self._ahead) < _HEAD_MAX_BYTES:
+            self._sock.settimeout(_left_s(self.deadline_ns))
+            more = self._sock.recv(4096)
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead
 
     def close(self) -> None:
         self._sock.close()

@@ -2,6 +2,9 @@
 
     events.jsonl  ->  events.jsonl.20260101T000000Z, a second one in that second: events.jsonl.20260101T000000Z-1
 
+The names tell the order in which files were set aside also when the clock was set back, or another host's runs ahead: a
+new name is always behind all that are there.
+
 What holds, as long as each writer holds the lock of the file at that path: a file is set aside once, between two
 writes, and never over another one. An empty file stays. A file's age counts from the arrival of its first event, which
 stands in its first line: so it is the same for all its writers and survives their restarts. (Where the first 64 KiB
@@ -15,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 _HEAD_BYTES = 65_536
@@ -41,9 +45,9 @@ class Rotation:
         if not self._due(fd, more, now_s):
             return False
         path = os.path.realpath(path)  # a link stays what it is
-        os.rename(path, _free_name(f"{path}.{datetime.fromtimestamp(now_s, UTC):%Y%m%dT%H%M%SZ}"))
+        os.rename(path, _next_name(path, now_s))
         if self._keep:
-            for old in earlier(path)[: -self._keep]:
+            for old in list(filter(os.path.isfile, earlier(path)))[: -self._keep]:
                 os.unlink(old)
         return True
 
@@ -62,21 +66,27 @@ class Rotation:
 
 def _first_s(head: bytes, now_s: float) -> float:
     found = _FIRST.search(head)
-    return datetime.fromisoformat(found[1].decode()).timestamp() if found else now_s
+    try:
+        return datetime.fromisoformat(found[1].decode()).timestamp() if found else now_s
+    except ValueError:  # somebody else's line
+        return now_s
 
 
-def _free_name(name: str) -> str:
-    number, free = 0, name
-    while os.path.lexists(free):
-        number += 1
-        free = f"{name}-{number}"
-    return free
+def _next_name(path: str, now_s: float) -> str:
+    stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%dT%H%M%SZ}"
+    newest, number = max(_set_aside(path), default=("", 0))
+    return f"{path}.{stamp}" if newest < stamp else f"{path}.{newest}-{number + 1}"
 
 
 def earlier(path: str) -> list[str]:
-    """What was set aside from `path`, the oldest first: files with names of this form, and nothing else."""
+    """What was set aside from `path`, the oldest first: all with names of this form, and nothing else."""
+    return [f"{path}.{stamp}-{number}" if number else f"{path}.{stamp}" for stamp, number in sorted(_set_aside(path))]
+
+
+def _set_aside(path: str) -> Iterator[tuple[str, int]]:
+    """The time and the number in each of these names."""
     folder, base = os.path.split(path)
-    form = re.compile(re.escape(base) + r"\.(\d{8}T\d{6}Z)(?:-(\d+))?")
-    found = [match for match in map(form.fullmatch, os.listdir(folder)) if match]
-    found.sort(key=lambda match: (match[1], int(match[2] or 0)))
-    return [os.path.join(folder, match[0]) for match in found]
+    form = re.compile(re.escape(base) + r"\.(\d{8}T\d{6}Z)(?:-([1-9]\d*))?")
+    for match in map(form.fullmatch, os.listdir(folder)):
+        if match:
+            yield match[1], int(match[2] or 0)
