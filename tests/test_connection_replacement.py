@@ -139,13 +139,15 @@ def test_an_old_connection_that_takes_its_time_to_close_costs_no_turn_of_the_loo
     assert connection.due_ns > 100 * S
 
 
-@pytest.mark.parametrize(("newest_open", "paused"), [(False, False), (True, True)])
-def test_the_old_one_stays_while_the_new_one_is_closing_or_the_old_one_has_more_to_deliver(
-    newest_open: bool, paused: bool
-) -> None:
-    connection, old = settling(newest_open, paused)
+def test_the_old_one_stays_while_the_new_one_is_closing() -> None:
+    connection, old = settling(newest_open=False, paused=False)
     assert old.close.call_count == 0
     assert 100 * S < connection.due_ns < 101 * S
+
+
+def test_the_old_one_says_goodbye_also_while_its_consumer_is_behind() -> None:
+    _, old = settling(newest_open=True, paused=True)
+    assert old.close.call_count == 1
 
 
 def test_a_replacement_that_ends_before_it_took_over_leaves_the_old_connection_in_its_place() -> None:

@@ -104,6 +104,11 @@ class Connection:
         self._give_up_attempt()
         self._close_links(End(code, "stopped"), now_ns)
 
+    def silent(self, link: Link, reason: str) -> None:
+        """No data for too long; on an old link that is no trouble while its replacement delivers."""
+        if self._links[-1] is link:
+            self.set_trouble(reason)
+
     def set_trouble(self, text: str) -> None:
         self._troubled = True
         self._home.troubles.set(f"connection {self.number}", text)
@@ -194,8 +199,7 @@ class Connection:
         """There is an older link: is it time for it to go?"""
         newest, older = self._links[-1], self._links[:-1]
         data_ns = newest.data_ns if newest.heard else 0
-        settled = newest.open and session.took_over(newest.subscribed_ns, data_ns, now_ns)
-        if settled and not any(link.paused for link in older):
+        if newest.open and session.took_over(newest.subscribed_ns, data_ns, now_ns):
             for link in older:
                 link.close(End(self._home.policy.close_code, "replaced by a new one"), now_ns)
             self._set_due(max(self._retires_ns, now_ns + _SETTLE_LOOK_NS))
@@ -213,7 +217,10 @@ class Connection:
         if newest and not self._stopped and self._attempt is None:
             self._retry = session.ended(self._home.policy, link.opened_ns, self._retry, now_ns)
             wait_ns = self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
-        elif not newest and len(self._links) == 1 and self._attempt is None:
-            self._set_due(self._retires_ns)  # the replacement is alone now, and its age begins
+        elif not newest:
+            if not self._links[-1].idle:
+                self.clear_trouble()
+            if len(self._links) == 1 and self._attempt is None:
+                self._set_due(self._retires_ns)  # the replacement is alone now, and its age begins
         self._log_closed(end.code, end.reason, wait_ns)
         self._home.closed(link, end)

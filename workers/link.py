@@ -43,7 +43,10 @@ READS_PER_TURN = 4
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
 _REASON_MAX_BYTES = 123
-_FULL_PAUSE_NS = 10_000_000
+_LINGER_MAX_NS = 60_000_000_000  # for a consumer that is slow to take what a peer sent before our close frame
+_READ_MAX_NS = 5_000_000
+_READ_MIN_BYTES = 4096
+_READ_DEFLATED_BYTES = 8192  # they may become a thousand times as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,9 @@ class Link:
     a message has come; `checkpoint` the one that it was asked to go on from."""
 
     __slots__ = (
-        "_end", "_end_ns", "_events", "_frame_ns", "_heard_ns", "_home", "_idle", "_out", "_paced", "_parser",
-        "_pinged_ns", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "heard", "opened_ns", "paused",
+        "_broken", "_closed_ns", "_end", "_end_ns", "_events", "_frame_ns", "_heard_ns", "_home", "_out",
+        "_paced", "_parser", "_pinged_ns", "_ponged_ns", "_read_bytes", "_read_max_bytes", "_sock",
+        "checkpoint", "connection", "data_ns", "due_ns", "heard", "idle", "opened_ns", "paused",
         "subscribed_ns",
     )  # fmt: skip
 
@@ -74,9 +78,11 @@ class Link:
         self._parser = Parser(home.message_max_bytes, opened.inflater)
         self._out = Outgoing()
         self._paced = Paced(home.policy.send_interval_ns) if home.policy.send_interval_ns else None
+        self._read_bytes = self._read_max_bytes = READ_BYTES if opened.inflater is None else _READ_DEFLATED_BYTES
+        self._broken = ""  # why nothing can be sent any more
         self._end: End | None = None
-        self._end_ns = self._events = 0
-        self.paused = self.heard = self._idle = False
+        self._end_ns = self._closed_ns = self._events = self._ponged_ns = 0
+        self.paused = self.heard = self.idle = False
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = self.data_ns = self._heard_ns = now_ns
         self.subscribed_ns = self._pinged_ns = self._frame_ns = 0
@@ -127,20 +133,22 @@ class Link:
     def _watch_until(self, now_ns: int) -> int:
         policy = self._home.policy
         while self.open:
-            timing = Timing(self._heard_ns, self.data_ns, self._pinged_ns, self._frame_ns, self._idle)
+            timing = Timing(self._heard_ns, self.data_ns, self._pinged_ns, self._frame_ns, self.idle)
             step = session.watch(policy, timing, now_ns)
             if isinstance(step, Probe):
                 self._pinged_ns = now_ns
                 self._queue(outgoing.PING, b"")
             elif isinstance(step, Idle):
-                self._idle = True
+                self.idle = True
                 self._tell_silence("data", step.reason)
-                self.connection.set_trouble(step.reason)
+                self.connection.silent(self, step.reason)
                 if policy.idle_reconnects:
                     self.close(End(UNSATISFIED, step.reason, discard=True), now_ns)
             elif isinstance(step, Dead):
                 if step.silent:
                     self._tell_silence("peer", step.reason)
+                self._out.queue(outgoing.CLOSE, UNSATISFIED.to_bytes(2, "big"))  # it may be slow, and not gone
+                self._flush()
                 self._finish(End(ABNORMAL, step.reason), now_ns)
             else:
                 return step.until_ns
@@ -171,8 +179,10 @@ class Link:
                 if number == 0:  # else it was just read, and often there is room again by the next turn
                     self._pause()
                 return
+            began_ns = boottime_ns()
+            size = self._read_bytes
             try:
-                data = sock.recv(READ_BYTES)
+                data = sock.recv(size)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError as error:
@@ -181,11 +191,20 @@ class Link:
             if not data:
                 self._lost("the peer ended the connection without a close frame", theirs=True)
                 return
-            self._take(self._parser.feed(data), boottime_ns())
-            if len(data) < READ_BYTES and not isinstance(sock, ssl.SSLSocket):
+            now_ns = boottime_ns()
+            self._take(self._parser.feed(data), now_ns)
+            self._fit_read(boottime_ns() - began_ns)
+            if len(data) < size and not isinstance(sock, ssl.SSLSocket):
                 return
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             self._home.again(self)  # decrypted already, so epoll will not report it
+
+    def _fit_read(self, took_ns: int) -> None:
+        """Tiny frames make a read long, and the other connections wait: the next one is smaller."""
+        if took_ns > _READ_MAX_NS:
+            self._read_bytes = max(self._read_bytes // 2, _READ_MIN_BYTES)
+        elif self._read_bytes < self._read_max_bytes and took_ns < _READ_MAX_NS // 4:
+            self._read_bytes *= 2
 
     def _take(self, parsed: Parsed, now_ns: int) -> None:
         self._heard_ns = now_ns
@@ -207,8 +226,8 @@ class Link:
 
     def _take_messages(self, parsed: Parsed, now_ns: int) -> None:
         self.data_ns, self.heard = now_ns, True
-        if self._idle:
-            self._idle = False
+        if self.idle:
+            self.idle = False
             self.connection.clear_trouble()
             self._sooner(now_ns + self._home.policy.idle_timeout_ns)
         if not self._discards:
@@ -237,30 +256,27 @@ class Link:
     def _pause_until(self, now_ns: int) -> int:
         """It may well speak: we do not listen."""
         interval_ns = self._home.policy.ping_interval_ns
-        if now_ns >= self._heard_ns + interval_ns:
-            self._heard_ns = now_ns
+        said_ns = max(self._ponged_ns, self._heard_ns)
+        if now_ns >= said_ns + interval_ns:
+            self._ponged_ns = said_ns = now_ns
             self._queue(outgoing.PONG, b"")
-        return self._heard_ns + interval_ns
+        return said_ns + interval_ns
 
     def resume(self, now_ns: int) -> None:
-        """The consumer has caught up."""
+        """The consumer has caught up. What came meanwhile is read first: only if there is nothing was it a silence."""
         if self.paused and self._sock is not None:
             self.paused = False
             self._linger(now_ns)
-            self._heard_ns = self.data_ns = now_ns
-            self._pinged_ns = 0
-            self._frame_ns = now_ns if self._frame_ns else 0
-            policy = self._home.policy
-            idle_ns = policy.idle_timeout_ns or policy.ping_interval_ns
-            self._sooner(now_ns + min(policy.ping_interval_ns, policy.frame_timeout_ns, idle_ns))
             self._update_interest()
+            self.readable()
+            self._sooner(now_ns)
 
     # --- sending --------------------------------------------------------------------------------------------
 
     def send(self, data: Message) -> bool:
         """False: it is not open, or too much waits for its turn already."""
         opcode, payload = outgoing.encoded(data)
-        if self._end is not None or (self._paced is not None and self._paced.full):
+        if self._end is not None or self._broken or (self._paced is not None and self._paced.full):
             return False
         if self._paced is None:
             self._queue(opcode, payload)
@@ -278,8 +294,6 @@ class Link:
 
     def _send_paced(self, paced: Paced, now_ns: int) -> int:
         """Send what may be sent by now; returns when there is more to do."""
-        if self._out.overflowing:
-            return now_ns + _FULL_PAUSE_NS
         for opcode, payload in paced.take(now_ns):
             self._queue(opcode, payload)
         if paced.empty and not self.subscribed_ns:
@@ -288,6 +302,8 @@ class Link:
 
     def _queue(self, opcode: int, payload: bytes) -> None:
         """Send as much as goes now, keep the rest for when the socket takes it."""
+        if self._broken:
+            return
         if self._out.overflowing:
             self._lost(f"the peer does not read: {len(self._out.data)} bytes wait to be sent")
         else:
@@ -299,10 +315,9 @@ class Link:
             return
         try:
             self._out.flush(self._sock)
-        except OSError as error:
-            self._lost(error.strerror or type(error).__name__)
-        else:
-            self._update_interest()
+        except OSError as error:  # what came before is still to be read, and then the end
+            self._broken, self._out = error.strerror or type(error).__name__, Outgoing()
+        self._update_interest()
 
     def _update_interest(self) -> None:
         events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._out.data else 0)
@@ -316,7 +331,7 @@ class Link:
         """Say good-bye. Not a second time."""
         if self._end is not None:
             return
-        self._end, self._end_ns = end, now_ns + session.CLOSE_TIMEOUT_NS
+        self._end, self._closed_ns, self._end_ns = end, now_ns, now_ns + session.CLOSE_TIMEOUT_NS
         self.due_ns = self._end_ns
         self._home.wake_at(self._end_ns)
         payload = b"" if end.code == NO_CODE else end.code.to_bytes(2, "big")
@@ -332,11 +347,11 @@ class Link:
     def _linger(self, now_ns: int) -> None:
         """Reading is held up, or was: the peer's second, if it has begun, begins anew, for what it sent waits."""
         if self._end is not None and not self._home.stopping:
-            self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
+            self._end_ns = min(now_ns, self._closed_ns + _LINGER_MAX_NS) + session.CLOSE_TIMEOUT_NS
 
     def _leave(self, end: End, now_ns: int) -> None:
         """The peer had its second."""
-        if not self.paused or end.discard:
+        if not self.paused or end.discard or now_ns >= self._closed_ns + _LINGER_MAX_NS:
             self._finish(end, now_ns)
             return
         self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS

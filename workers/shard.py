@@ -134,7 +134,7 @@ class _Shard:
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Link] = set()
         self.permissions = Permissions(slot.words, task.scope.spec.connect_rate > 0, stream.means.parent_bell_fd)
-        self._paused: set[Link] = set()
+        self._paused: dict[Link, None] = {}  # in the order in which they wait for room
         self._due_ns = 0
         self._status = STOPPED
         self._connections = [Connection(number, self) for number in range(stream.templates.connections)]
@@ -235,9 +235,10 @@ class _Shard:
             self.wake_at(connection.due_ns)
 
     def _resume(self, now_ns: int) -> None:
-        for link in [link for link in self._paused if not self._blocked(link)]:
-            self._paused.discard(link)
-            link.resume(now_ns)
+        for link in list(self._paused):
+            if not self._blocked(link):  # it may be again when the one before has read
+                self._paused.pop(link, None)
+                link.resume(now_ns)
 
     def _awoken(self, wakeup_fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -331,7 +332,7 @@ class _Shard:
     def held(self, link: Link) -> bool:
         blocked = self._blocked(link)
         if blocked:
-            self._paused.add(link)
+            self._paused.setdefault(link)
         return blocked
 
     def _blocked(self, link: Link) -> bool:
@@ -371,7 +372,7 @@ class _Shard:
             self._checkpoint.passed(number)
         if not link.connection.connected:
             self._words[OPEN] -= 1
-        self._paused.discard(link)
+        self._paused.pop(link, None)
         self._again.discard(link)
         if self._gaps is not None:
             self._gaps.closed(link)
