@@ -75,6 +75,17 @@ def test_a_grant_that_may_have_been_used_is_not_granted_again() -> None:
     assert granted(given_back(gate, first, first), RATE, first)[1] == first + SPACING
 
 
+def test_a_rate_that_was_raised_does_not_wait_for_what_the_old_one_had_granted() -> None:
+    gate = Gate()
+    grants = []
+    for _ in range(6):
+        gate, at_ns = granted(gate, 1 / 60, SECOND)
+        grants.append(at_ns)
+    for at_ns in grants[1:]:
+        gate = given_back(gate, at_ns, 2 * SECOND)
+    assert granted(gate, 20.0, 2 * SECOND)[1] == 2 * SECOND
+
+
 @given(st.integers(0, 10 * RETRY_AFTER_MAX_NS))
 def test_a_floor_holds_for_all_and_is_bounded(until_ns: int) -> None:
     gate = refused(Gate(), until_ns, 0)
@@ -83,6 +94,6 @@ def test_a_floor_holds_for_all_and_is_bounded(until_ns: int) -> None:
 
 
 def test_without_a_rate_only_the_floor_counts() -> None:
-    gate = replace(Gate(), floor_ns=5, next_ns=100)
+    gate = replace(Gate(), floor_ns=5, taken=(100,))
     assert granted(gate, 0.0, 1) == (gate, 5)
     assert granted(gate, 0.0, 7) == (gate, 7)

@@ -105,6 +105,18 @@ def test_no_attempt_begins_before_the_floor_of_the_parent_with_a_rate_or_without
     assert Permissions(words, False, -1).look(Mock(), HOST, 9 * S) == 0
 
 
+def test_a_permission_that_was_not_used_in_time_is_asked_for_anew(words: memoryview) -> None:
+    permissions, connection = Permissions(words, 5.0, -1), Mock()
+    permissions.look(connection, HOST, S)
+    grant(words, 2 * S)
+    asked = words[ASKED]
+    assert permissions.look(connection, HOST, 4 * S) > 0
+    assert permissions.look(connection, HOST, 4 * S) > 4 * S
+    assert words[ASKED] == asked + 1
+    grant(words, 5 * S)
+    assert permissions.look(connection, HOST, 5 * S + S // 10) == 0
+
+
 def test_a_permission_that_a_floor_has_overtaken_is_asked_for_anew(words: memoryview) -> None:
     permissions, connection = Permissions(words, True, -1), Mock()
     permissions.look(connection, HOST, S)

@@ -6,7 +6,8 @@ attempt at a time: it counts `ASKED` up and rings the parent's bell; the answer 
 
 What holds:
 
-- with a rate no attempt begins without a permission of its own; a question that is not answered is asked again;
+- with a rate no attempt begins without a permission of its own, which soon expires: a child that stood still must not
+  begin together with others; a question that is not answered is asked again;
 - a floor holds for every attempt, with a rate or without: what a server told this child (`Retry-After`, by host), and
   what one told another child with the same key (`FLOOR`, from the parent). A permission that a floor has overtaken is
   thrown away and asked for anew behind it, so that not all begin at the floor's end at once.
@@ -28,17 +29,19 @@ if TYPE_CHECKING:
 
 FLOOR_SPREAD_NS = 1_000_000_000  # all children wait for the same floor, and should not begin in one instant
 ASK_AGAIN_NS = 5_000_000_000
+_VALID_MIN_NS = 100_000_000  # how long a permission holds: as long as the loop of a busy child may take to use it
 _LOOK_MIN_NS, _LOOK_MAX_NS = 2_000_000, 20_000_000
 
 
 class Permissions:
     """`look` until it says 0; `leave` when the attempt is not wanted any more."""
 
-    __slots__ = ("_asked_ns", "_bell_fd", "_floors", "_number", "_paced", "_waiting", "_words")
+    __slots__ = ("_asked_ns", "_bell_fd", "_floors", "_number", "_valid_ns", "_waiting", "_words")
 
-    def __init__(self, words: memoryview, paced: bool, parent_bell_fd: int) -> None:
+    def __init__(self, words: memoryview, rate_per_s: float, parent_bell_fd: int) -> None:
+        """A rate of 0 is none."""
         self._words = words
-        self._paced = paced
+        self._valid_ns = max(int(1e9 / rate_per_s), _VALID_MIN_NS) if rate_per_s else 0
         self._bell_fd = parent_bell_fd
         self._floors: dict[str, int] = {}
         self._waiting: deque[Connection] = deque()
@@ -51,7 +54,7 @@ class Permissions:
         if floor_ns > now_ns:
             self.leave(connection)
             return floor_ns + int(chance() * FLOOR_SPREAD_NS)
-        if not self._paced:
+        if not self._valid_ns:
             return 0
         if connection not in self._waiting:
             self._waiting.append(connection)
@@ -85,7 +88,10 @@ class Permissions:
             self._ring()
         elif words[GRANTED] >= self._number:
             at_ns: int = words[GRANTED_AT]
-            return at_ns if at_ns > now_ns else 0
+            if now_ns < at_ns + self._valid_ns:
+                return at_ns if at_ns > now_ns else 0
+            self._number = 0  # this process stood still; others have theirs by now
+            return now_ns
         return now_ns + min(max((now_ns - self._asked_ns) // 2, _LOOK_MIN_NS), _LOOK_MAX_NS)
 
     def _ring(self) -> None:

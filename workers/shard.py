@@ -133,7 +133,7 @@ class _Shard:
         self._checkpoint = Checkpoint(task, slot, self._outflow, self.log)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Link] = set()
-        self.permissions = Permissions(slot.words, task.scope.spec.connect_rate > 0, stream.means.parent_bell_fd)
+        self.permissions = Permissions(slot.words, task.scope.spec.connect_rate, stream.means.parent_bell_fd)
         self._paused: dict[Link, None] = {}  # in the order in which they wait for room
         self._due_ns = 0
         self._status = STOPPED

@@ -1,8 +1,9 @@
 """When the attempts to connect of one host may begin: a gate for each `connect_key`. Pure: nanoseconds in and out.
 
-What holds: two attempts that are granted at a gate are at least the asker's interval apart, so that a server sees at
-most `connect_rate` + 1 of them in any second, whatever dies meanwhile; none is granted before the floor, which is where
-the longest `Retry-After` that any child was told ends; a grant that its child did not live to use is granted again.
+What holds: an attempt is granted at least the asker's interval away from all others of its gate, so that a server sees
+at most `connect_rate` + 1 of them in any second, whatever dies meanwhile; none is granted before the floor, which is
+where the longest `Retry-After` that any child was told ends; a grant that its child did not live to use is free again,
+and a rate that was changed holds from the next grant on.
 
 Not promised: that attempts follow each other when children are slow to begin theirs. A grant is not taken back when
 the floor rises: the child looks at the floor itself.
@@ -18,28 +19,32 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`next_ns`: from when on the next one may be granted. `returned`: grants of the dead that lie ahead, sorted."""
+    """`taken`: when attempts begin that were granted, sorted: all that are to come, and the last ones before."""
 
-    next_ns: int = 0
+    taken: tuple[int, ...] = ()
     floor_ns: int = 0
-    returned: tuple[int, ...] = ()
 
 
 def granted(gate: Gate, rate_per_s: float, now_ns: int) -> tuple[Gate, int]:
     """An attempt, and when it may begin. A rate of 0 is none."""
-    earliest_ns = max(now_ns, gate.floor_ns)
+    at_ns = max(now_ns, gate.floor_ns)
     if not rate_per_s:
-        return gate, earliest_ns
-    usable = tuple(at_ns for at_ns in gate.returned if at_ns >= earliest_ns)
-    if usable:
-        return replace(gate, returned=usable[1:]), usable[0]
-    at_ns = max(earliest_ns, gate.next_ns)
-    return replace(gate, next_ns=at_ns + int(_SECOND_NS / rate_per_s), returned=()), at_ns
+        return gate, at_ns
+    interval_ns = int(_SECOND_NS / rate_per_s)
+    for taken_ns in gate.taken:
+        if taken_ns - at_ns >= interval_ns:
+            break
+        at_ns = max(at_ns, taken_ns + interval_ns)
+    past = [taken_ns for taken_ns in gate.taken if taken_ns <= now_ns]
+    recent = [taken_ns for taken_ns in gate.taken if taken_ns > now_ns - interval_ns]
+    return replace(gate, taken=tuple(sorted({*past[-1:], *recent, at_ns}))), at_ns
 
 
 def given_back(gate: Gate, at_ns: int, now_ns: int) -> Gate:
     """The child that this was granted to is dead. What lies in the past may have been used."""
-    return replace(gate, returned=tuple(sorted((*gate.returned, at_ns)))) if at_ns > now_ns else gate
+    if at_ns <= now_ns:
+        return gate
+    return replace(gate, taken=tuple(taken_ns for taken_ns in gate.taken if taken_ns != at_ns))
 
 
 def refused(gate: Gate, until_ns: int, now_ns: int) -> Gate:
