@@ -16,6 +16,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import os
+import re
 import socket
 import ssl
 import time
@@ -41,6 +42,7 @@ STUCK_MAX = 2
 # what a server says when it misses or refuses a certificate of ours, or when no version or cipher is common to both
 _PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 _HEAD_END = b"\r\n\r\n"
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d[ \r]")  # RFC 9110, section 15.2: read over, but for 101
 _S = 1_000_000_000
 
 
@@ -244,12 +246,15 @@ def _inflater(extension: str) -> Inflater:
 
 
 def _answer(sock: socket.socket, asked: bytes, deadline_ns: int, who: str, what: str) -> tuple[bytes, bytes]:
-    """Send a request; the head of its answer, and the bytes that came after it."""
+    """Send a request; the head of its answer, without interim ones before it, and the bytes that came after it."""
     held = b""
     try:
         sock.settimeout(_left_s(deadline_ns, what))
         _send(sock, asked)
-        while _HEAD_END not in held:
+        while _HEAD_END not in held or _INTERIM.match(held):
+            if _HEAD_END in held:
+                held = held.partition(_HEAD_END)[2]
+                continue
             if len(held) > HEAD_MAX_BYTES:
                 raise Refused(Refusal(f"the {who}'s header has more than {HEAD_MAX_BYTES} bytes"))
             sock.settimeout(_left_s(deadline_ns, what))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from workers.session import Refusal, answered
-from workers.upgrade import Refused
+from workers.upgrade import Refused, status_of
 
 VARIABLES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _URL = re.compile(
@@ -123,10 +123,9 @@ def request(proxy: Proxy, host: str, port: int) -> bytes:
 def check(head: bytes, rest: bytes, unix_s: float) -> None:
     """The head of the answer, and what came behind it. Raises `Refused` unless the tunnel is there."""
     first, *lines = head.split(b"\r\n")
-    words = first.split(None, 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+    status = status_of(first)
+    if not status:
         raise Refused(Refusal("the proxy does not speak HTTP"))
-    status = int(words[1])
     if not 200 <= status < 300:
         names = (line.decode("latin-1").partition(":") for line in lines)
         headers = {name.strip().lower(): value.strip() for name, _, value in names}

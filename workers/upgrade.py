@@ -23,8 +23,8 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 EXTENSION = "permessage-deflate"  # bare: each parameter that concerns us a server may choose by itself
 MANDATORY_EXTENSION = 1010
 _EXTENSIONS = "sec-websocket-extensions"
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?")
 _NO_URL = re.compile("[\\0- \x7f]")
-_LISTS = (_EXTENSIONS, "connection")
 _OURS = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-accept")
 
 
@@ -87,23 +87,24 @@ class Request:
         """Raises `Refused` unless the head of the answer agrees to the upgrade as we asked for it. Returns what the
         server agreed to of extensions, with its parameters; empty: to none."""
         first, *lines = head.split(b"\r\n")
-        words = first.split(None, 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        status = status_of(first)
+        if not status:
             raise Refused(Refusal("the server does not speak HTTP"))
         answer: dict[str, str] = {}
         for line in lines:
             name, _, value = line.decode("latin-1").partition(":")
-            name, value = name.strip().lower(), value.strip()
-            # these two are lists, which may be spread over several lines
-            answer[name] = f"{answer[name]}, {value}" if name in _LISTS and name in answer else value
-        if int(words[1]) != 101:
-            raise Refused(answered(int(words[1]), answer.get("retry-after"), unix_s))
+            name, value = name.lower(), value.strip()
+            # lists may be spread over several lines; what is no list is refused when it comes twice
+            answer[name] = f"{answer[name]}, {value}" if name in answer else value
+        if status != 101:
+            raise Refused(answered(status, answer.get("retry-after"), unix_s))
         if _EXTENSIONS in answer and not self._deflate:
             refusal = Refusal("the server agreed to an extension that nobody asked for", permanent=True)
             raise Refused(refusal, MANDATORY_EXTENSION)
         protocol = answer.get("sec-websocket-protocol", "").lower()
         if (
-            answer.get("upgrade", "").lower() != "websocket"
+            not first.startswith(b"HTTP/1.1 ")
+            or answer.get("upgrade", "").lower() != "websocket"
             or "upgrade" not in map(str.strip, answer.get("connection", "").lower().split(","))
             or answer.get("sec-websocket-accept") != accept_of(self._key)
         ):
@@ -111,6 +112,12 @@ class Request:
         if protocol and protocol not in self._protocols:
             raise Refused(Refusal("the upgrade failed: the server chose a protocol that was not offered"))
         return answer.get(_EXTENSIONS, "")
+
+
+def status_of(first_line: bytes) -> int:
+    """Of an answer; 0: the line is none of HTTP/1 (RFC 9112, section 4)."""
+    found = _STATUS.fullmatch(first_line)
+    return int(found[1]) if found else 0
 
 
 def accept_of(key: str) -> str:

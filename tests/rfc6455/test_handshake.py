@@ -34,6 +34,11 @@ def answer(
     return text
 
 
+def interim(status: str) -> Answer:
+    """RFC 9110, section 15.2: any number of them may come first."""
+    return lambda peer: f"HTTP/1.1 {status}\r\nLink: </x>\r\n\r\n" * 3 + answer()(peer)
+
+
 def without(name: str) -> Answer:
     return answer(**{name: None})
 
@@ -55,6 +60,7 @@ GOOD = {
     "4.1 no white space behind the colon": lambda peer: answer()(peer).replace(": ", ":"),
     "4.1 headers that mean nothing to us": answer("Server: x", "Date: Thu, 01 Jan 2026 00:00:00 GMT", "X-A: b: c"),
     "4.1 another reason phrase": answer(status="101 Web Socket Protocol Handshake"),
+    **{f"4.1 {status} before it": interim(status) for status in ("100 Continue", "102 Processing", "103 Early Hints")},
     "4.1 the protocol that was offered": answer("Sec-WebSocket-Protocol: chat.v2"),
 }
 
@@ -75,7 +81,6 @@ BAD = {
     **{
         f"4.1 status {status}": answer(status=status)
         for status in (
-            "100 Continue",
             "200 OK",
             "204 No Content",
             "400 Bad Request",
@@ -89,6 +94,15 @@ BAD = {
     },
     "4.1 no HTTP at all": lambda peer: "SSH-2.0-OpenSSH_9.2\r\n\r\n",
     "4.1 a status that is no number": answer(status="one-oh-one"),
+    "4.1 a status with a zero in front": answer(status="0101 Switching"),
+    "4.1 a status of thousands of digits": answer(status="1" * 6000),
+    "4.1 an older HTTP": lambda peer: answer()(peer).replace("HTTP/1.1", "HTTP/1.0"),
+    "4.1 no version": lambda peer: answer()(peer).replace("HTTP/1.1", "HTTP/banana"),
+    "4.1 two digests": answer("Sec-WebSocket-Accept: " + base64.b64encode(b"x" * 20).decode()),
+    "4.1 two digests, the right one last": lambda peer: answer(
+        f"Sec-WebSocket-Accept: {accept_of(peer)}", accept=lambda _: base64.b64encode(b"x" * 20).decode()
+    )(peer),
+    "4.1 white space before a colon": lambda peer: answer()(peer).replace("Upgrade:", "Upgrade :"),
 }
 
 SPEC = {"headers": (("Sec-WebSocket-Protocol", "chat.v1, chat.v2"),)}
