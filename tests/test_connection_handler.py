@@ -374,6 +374,16 @@ def test_the_last_checkpoint_is_on_the_board_after_a_stop() -> None:
         assert child.slot.read_checkpoint() == "last"
 
 
+def test_an_empty_checkpoint_is_an_error_of_the_handler() -> None:
+    class Empty(Handler):
+        def start(self, shard: Shard) -> None:
+            with pytest.raises(ValueError, match="a checkpoint is empty"):
+                self.checkpoint("")
+
+    with Feed(sends(0)) as feed, with_handler(Empty, feed.url) as child:
+        assert child.stop() == 0
+
+
 def test_a_checkpoint_of_more_than_two_kib_is_an_error_of_the_handler() -> None:
     class Large(Handler):
         def opened(self, connection: Connection) -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tenured import Connection, Handler, Message
+from tenured import Connection, Handler, Message, Shard
 from tests.child import Child, task
-from tests.feed import Feed, Peer
+from tests.feed import TEXT, Feed, Peer, frame
 from tests.sinks import batch
 from tests.test_delivery import Recording, lane_of
 from tests.wait import until
-from workers.board import DEADLINE, HANDLER_ERRORS, Board, Slot
+from workers.board import DEADLINE, HANDLER_ERRORS, MESSAGES, Board, Slot
 from workers.delivery import Direct
+from workers.settling import WAITING_MAX
 from workers.sinks.discard import Discard
 from workers.testing import Rig
 
@@ -159,3 +160,31 @@ def test_what_waits_may_emit_and_wait_again() -> None:
     rig = Rig(Chained)
     rig.opened()
     assert rig.events == ["first", "second", "third"]
+
+
+def test_functions_that_wait_for_a_sink_that_stands_still_stop_the_reading(tmp_path: Path) -> None:
+    class Filtering(Handler):
+        def start(self, shard: Shard) -> None:
+            self.emit("stands in the way")
+
+        def message(self, connection: Connection, message: Message) -> None:
+            self.when_safe(lambda: None)
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.raw(frame(TEXT, b"x") * (10 * WAITING_MAX))
+        peer.serve()
+
+    (tmp_path / "sink.py").write_text(
+        "import pathlib, time\nfrom tenured import Sink\nclass Stands(Sink):\n  def write(self, events):\n"
+        f"    while not pathlib.Path('{tmp_path}/go').exists(): time.sleep(0.01)\n"
+    )
+    spec = {"sink": f"{tmp_path}/sink.py:Stands", "handler": "x"}
+    with Feed(behave) as feed, Child(task(feed.url, **spec), Filtering) as child:
+        child.word(MESSAGES, WAITING_MAX)
+        begun = time.monotonic()
+        until(lambda: time.monotonic() > begun + 0.5, 5)
+        assert child.words[MESSAGES] < 5 * WAITING_MAX
+        (tmp_path / "go").touch()
+        child.word(MESSAGES, 10 * WAITING_MAX)
+        assert child.stop() == 0

@@ -171,7 +171,7 @@ class Dispatch:
         until_ns = now_ns + SLICE_NS
         if self._settling.waits(self._exit.settled):
             self._call_settled(until_ns)
-        while self._inboxes and not self.exhausted and not self._exit.full:
+        while self._inboxes and not self.exhausted and not self._held:
             connection = next(iter(self._inboxes))
             inbox = self._inboxes[connection]
             done = self._hand_over(connection, inbox[0], until_ns)
@@ -183,9 +183,14 @@ class Dispatch:
                     self._inboxes[connection] = inbox  # behind the others
             if self._clock.boottime_ns() >= until_ns:
                 break
-        if (self._inboxes and not self._exit.full) or self._settling.waits(self._exit.settled):
+        if (self._inboxes and not self._held) or self._settling.waits(self._exit.settled):
             return 0
         return self._timers.due_ns
+
+    @property
+    def _held(self) -> bool:
+        """Nothing more should be handed over: the sink is behind with what came of it."""
+        return self._exit.full or self._settling.crowded
 
     def call(self, function: Callable[[], object]) -> bool:
         """A method of the handler without a message. False: it raised."""
@@ -212,6 +217,8 @@ class Dispatch:
     def commit(self, token: str) -> None:
         if not isinstance(token, str):
             raise TypeError(f"checkpoint got {type(token).__name__}, expected str")
+        if not token:
+            raise ValueError("a checkpoint is empty, expected a token; to begin anew, commit one that says so")
         size = len(token.encode())
         if size > CHECKPOINT_MAX_BYTES:
             raise ValueError(f"a checkpoint has {size} bytes, at most {CHECKPOINT_MAX_BYTES} are possible")

@@ -3,7 +3,8 @@ is closed.
 
 What holds: where the far end is told a checkpoint, a batch with such a gap is cut in front of it, so that the next
 connection asks for what is missing; elsewhere all that came is delivered. A gap that is there again after the
-reconnect that it led to is told and lived with: the far end has nothing to fill it.
+reconnect that it led to is told and lived with, however many of them there are: the far end has nothing to fill it.
+Once its number came after all, it may lead to another reconnect.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from workers.log import Log
 from workers.sequence import Gap, Position, Reports
 
 CLOSE_CODE = 4000
+_ACTED_MAX = 10_000
 
 
 class Gaps:
@@ -28,7 +30,7 @@ class Gaps:
         self._reconnects = reconnects
         self._positions: dict[Hashable, Position] = {}
         self._reports: dict[int, Reports] = {}
-        self._acted: dict[int, int] = {}
+        self._acted: dict[int, set[int]] = {}  # by connection: the numbers whose absence led to a reconnect
 
     def closed(self, link: Hashable) -> None:
         self._positions.pop(link, None)
@@ -36,6 +38,8 @@ class Gaps:
     def seen(self, link: Hashable, connection: int, numbers: Sequence[int | None], now_ns: int) -> Gap | None:
         """The numbers of a batch. The gap because of which the connection has to be closed, if there is one."""
         found = self._positions.setdefault(link, Position()).gaps(numbers)
+        if acted := self._acted.get(connection):
+            acted.difference_update(number for number in numbers if number is not None)
         if not found:
             return None
         fatal = self._fatal(connection, found)
@@ -52,9 +56,12 @@ class Gaps:
     def _fatal(self, connection: int, found: list[Gap]) -> Gap | None:
         if not self._reconnects:
             return None
-        fatal = next((gap for gap in found if gap.expected != self._acted.get(connection)), None)
+        acted = self._acted.setdefault(connection, set())
+        fatal = next((gap for gap in found if gap.expected not in acted), None)
         if fatal is not None:
-            self._acted[connection] = fatal.expected
+            if len(acted) >= _ACTED_MAX:
+                acted.clear()
+            acted.add(fatal.expected)
         return fatal
 
 

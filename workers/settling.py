@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 Function = Callable[[], object]
+WAITING_MAX = 10_000
 
 
 class Settling:
@@ -24,6 +25,11 @@ class Settling:
     def add(self, function: Function) -> None:
         self._functions.append(function)
         self._added += 1
+
+    @property
+    def crowded(self) -> bool:
+        """So many wait that no more should be made."""
+        return len(self._functions) >= WAITING_MAX
 
     def wanted(self) -> int:
         """The number that is to be reached, if there is a newer one than before, else 0."""
