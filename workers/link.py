@@ -43,7 +43,8 @@ READS_PER_TURN = 4
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
 _REASON_MAX_BYTES = 123
-_LINGER_MAX_NS = 60_000_000_000  # for a consumer that is slow to take what a peer sent before our close frame
+_LINGER_NS = 60_000_000_000  # for a consumer that is slow to take what a peer had sent before our close frame came;
+_LINGER_BYTES = 16 * 1024 * 1024  # more than that was not on its way then: this peer just goes on
 _READ_MAX_NS = 5_000_000
 _READ_MIN_BYTES = 4096
 _READ_DEFLATED_BYTES = 8192  # they may become a thousand times as many
@@ -65,9 +66,31 @@ class Link:
     a message has come; `checkpoint` the one that it was asked to go on from."""
 
     __slots__ = (
-        "_broken", "_closed_ns", "_end", "_end_ns", "_events", "_frame_ns", "_heard_ns", "_home", "_out",
-        "_paced", "_parser", "_pinged_ns", "_ponged_ns", "_read_bytes", "_read_max_bytes", "_sock",
-        "checkpoint", "connection", "data_ns", "due_ns", "heard", "idle", "opened_ns", "paused",
+        "_broken",
+        "_closed_ns",
+        "_end",
+        "_end_ns",
+        "_events",
+        "_frame_ns",
+        "_heard_ns",
+        "_home",
+        "_lingered_bytes",
+        "_out",
+        "_paced",
+        "_parser",
+        "_pinged_ns",
+        "_ponged_ns",
+        "_read_bytes",
+        "_read_max_bytes",
+        "_sock",
+        "checkpoint",
+        "connection",
+        "data_ns",
+        "due_ns",
+        "heard",
+        "idle",
+        "opened_ns",
+        "paused",
         "subscribed_ns",
     )  # fmt: skip
 
@@ -81,7 +104,7 @@ class Link:
         self._read_bytes = self._read_max_bytes = READ_BYTES if opened.inflater is None else _READ_DEFLATED_BYTES
         self._broken = ""  # why nothing can be sent any more
         self._end: End | None = None
-        self._end_ns = self._closed_ns = self._events = self._ponged_ns = 0
+        self._end_ns = self._closed_ns = self._lingered_bytes = self._events = self._ponged_ns = 0
         self.paused = self.heard = self.idle = False
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = self.data_ns = self._heard_ns = now_ns
@@ -191,6 +214,8 @@ class Link:
             if not data:
                 self._lost("the peer ended the connection without a close frame", theirs=True)
                 return
+            if self._end is not None:
+                self._lingered_bytes += len(data)
             now_ns = boottime_ns()
             self._take(self._parser.feed(data), now_ns)
             self._fit_read(boottime_ns() - began_ns)
@@ -346,12 +371,15 @@ class Link:
 
     def _linger(self, now_ns: int) -> None:
         """Reading is held up, or was: the peer's second, if it has begun, begins anew, for what it sent waits."""
-        if self._end is not None and not self._home.stopping:
-            self._end_ns = min(now_ns, self._closed_ns + _LINGER_MAX_NS) + session.CLOSE_TIMEOUT_NS
+        if self._end is not None and not self._home.stopping and not self._overdue(now_ns):
+            self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
+
+    def _overdue(self, now_ns: int) -> bool:
+        return now_ns >= self._closed_ns + _LINGER_NS and self._lingered_bytes > _LINGER_BYTES
 
     def _leave(self, end: End, now_ns: int) -> None:
         """The peer had its second."""
-        if not self.paused or end.discard or now_ns >= self._closed_ns + _LINGER_MAX_NS:
+        if not self.paused or end.discard or self._overdue(now_ns):
             self._finish(end, now_ns)
             return
         self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS

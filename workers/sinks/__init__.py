@@ -1,1 +1,1 @@
-"""Where events go: `stdout`, `jsonl:PATH`, `discard`."""
+"""Where events go: a file each for `stdout`, `jsonl:`, `http(s)://`, `kinesis:`, `sqs:`, `discard`, own classes."""
