@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.journal import EVENTS
+from tests.systemd.image import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("supervisor", "workers")
@@ -156,6 +157,7 @@ def test_the_package_lists_exactly_the_packages_on_disk_by_name() -> None:
     on_disk = {name_of(path.parent).replace("/", ".") for path in FILES if path.name == "__init__.py"}
     without = {name_of(path.parent).replace("/", ".") for path in FILES} - on_disk
     assert set(listed) - {"tenured-stubs"} == on_disk
+    assert {name.partition(".")[0] for name in listed} <= set(SOURCES), "the systemd scenarios install from these"
     assert without == set()
 
 

@@ -22,7 +22,16 @@ SUITE = "bookworm"
 PYTHON = "3.11"  # that of the suite
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "python3", "python3-venv", "procps")
 BUILD = ("setuptools>=68", "wheel")
-SOURCES = ("supervisor", "workers", "tenured.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "supervisor",
+    "workers",
+    "tenured-stubs",
+    "tenured.py",
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 
 
 @dataclass(frozen=True, slots=True)
