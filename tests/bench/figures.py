@@ -1,4 +1,4 @@
-"""A measured figure beside its goal, and how a list of them is shown: as a table, and as JSON."""
+"""A measured figure beside its goal, and how a list of them is shown: as lines while they are measured, and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`goal_max` None: it is shown for comparison only. `load`: runnable processes at the time, by the kernel."""
+    """Without `goal_max` (at most) and `goal_min` (at least) it is shown for comparison only. `detail`: its spread, and
+    what it was measured on. `load`: runnable processes at the time, by the kernel. The name is unique in its part."""
 
     name: str
     value: float
@@ -22,10 +23,19 @@ class Figure:
     goal_max: float | None = None
     detail: str = ""
     load: float = dataclasses.field(default_factory=lambda: os.getloadavg()[0])
+    goal_min: float | None = None
 
     @property
     def met(self) -> bool:
-        return self.goal_max is None or self.value <= self.goal_max
+        return (self.goal_max is None or self.value <= self.goal_max) and (
+            self.goal_min is None or self.value >= self.goal_min
+        )
+
+    @property
+    def goal(self) -> str:
+        if self.goal_max is not None:
+            return f"<= {self.goal_max:g} {self.unit}".rstrip()
+        return "" if self.goal_min is None else f">= {self.goal_min:g} {self.unit}".rstrip()
 
 
 def spread(values: Sequence[float], unit: str) -> str:
@@ -45,9 +55,8 @@ HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"
 
 def line(figure: Figure) -> str:
     value = f"{figure.value:.2f} {figure.unit}"
-    goal = "" if figure.goal_max is None else f"{figure.goal_max:g} {figure.unit}"
-    verdict = "" if figure.goal_max is None else "met" if figure.met else "MISS"
-    return f"{figure.name:<58}{value:>12}{goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
+    verdict = "" if not figure.goal else "met" if figure.met else "MISS"
+    return f"{figure.name:<58}{value:>12}{figure.goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
 
 
 def report(figures: Iterable[Figure], path: Path | None) -> int:
