@@ -197,8 +197,10 @@ def test_each_message_that_fails_has_a_number_of_its_own_also_if_nothing_is_ever
         if len(peer.feed.connects) > 1:
             peer.serve()
 
-    with Feed(behave) as feed, with_handler(Flaky, feed.url) as child:
-        child.word(MESSAGES, 8)
+    with Feed(behave) as feed:
+        child = with_handler(Flaky, feed.url)
+        with child:
+            child.word(MESSAGES, 8)
     assert [record["message_number"] for record in child.log("handler.failed")] == [2, 4, 6, 8]
 
 
@@ -407,9 +409,11 @@ def test_the_committed_checkpoint_is_inserted_at_the_next_connect() -> None:
         else:
             peer.serve()
 
-    with Feed(behave) as feed, with_handler(Resuming, feed.url, subscribe=("from ${checkpoint:-0}",)) as child:
-        child.word(CONNECTS, 2)
-        until(lambda: len(feed.texts) >= 2, 5)
+    with Feed(behave) as feed:
+        child = with_handler(Resuming, feed.url, subscribe=("from ${checkpoint:-0}",))
+        with child:
+            child.word(CONNECTS, 2)
+            until(lambda: len(feed.texts) >= 2, 5)
     assert [text for _, text in feed.texts] == ["from 0", "from 17"]
 
 

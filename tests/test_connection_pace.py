@@ -56,8 +56,10 @@ def test_where_sends_are_paced_and_there_is_nothing_to_send_messages_are_heard_a
         peer.text("at once")
         peer.serve()
 
-    with Feed(behave) as feed, Child(task(feed.url, send_rate=10)) as child:
-        child.word(MESSAGES, 1)  # well before the first ping
+    with Feed(behave) as feed:
+        child = Child(task(feed.url, send_rate=10))
+        with child:
+            child.word(MESSAGES, 1)  # well before the first ping
 
 
 def test_subscriptions_and_what_a_handler_sends_leave_in_order_and_not_faster_than_the_rate() -> None:

@@ -56,10 +56,12 @@ def test_an_exception_is_logged_with_the_numbers_of_its_batch_and_the_next_batch
             child.word(MESSAGES, before + len(messages))
         peer.serve()
 
-    with Feed(behave) as feed, Child(task(feed.url, handler="test:Gathering"), Gathering) as child:
-        child.word(MESSAGES, 6)
-        (failed,) = child.log("handler.failed")
-        assert child.words[HANDLER_ERRORS] == 1
+    with Feed(behave) as feed:
+        child = Child(task(feed.url, handler="test:Gathering"), Gathering)
+        with child:
+            child.word(MESSAGES, 6)
+            (failed,) = child.log("handler.failed")
+            assert child.words[HANDLER_ERRORS] == 1
     assert (failed["message_number"], failed["message_number_last"]) == (3, 5)
     assert failed["connection"] == 0
     assert "raise" not in failed["reason"]

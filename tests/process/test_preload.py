@@ -18,24 +18,25 @@ def module(folder: Path, name: str, text: str) -> str:
     return f"{folder}/{name}.py:H"
 
 
-def preloaded(*references: str) -> tuple[Preloaded, list[str], float]:
+def preloaded(*references: str, budget_s: float = BUDGET_S) -> tuple[Preloaded, list[str], float]:
     """With what it warned of, and how long it took."""
     warnings: list[str] = []
     began = time.monotonic()
-    result = preload(Preparation(references), warnings.append, BUDGET_S)
+    result = preload(Preparation(references), warnings.append, budget_s)
     return result, warnings, time.monotonic() - began
 
 
 def test_all_handlers_that_hang_at_import_cost_one_budget_together_and_the_others_are_imported(tmp_path: Path) -> None:
     hanging = [module(tmp_path, f"hanging{number}", "import time; time.sleep(999)") for number in range(4)]
     good = module(tmp_path, "good", "")
-    result, warnings, took_s = preloaded(*hanging, good)
+    budget_s = 3.0  # the good one has to be imported within it, also on a machine that is busy
+    result, warnings, took_s = preloaded(*hanging, good, budget_s=budget_s)
     assert list(result.handlers) == [good]
-    assert BUDGET_S <= took_s < 2 * BUDGET_S
+    assert budget_s <= took_s < 2 * budget_s
     assert len(warnings) == 4
     for reference, warning in zip(hanging, warnings, strict=True):
         assert reference in warning
-        assert "took more than 1 s when imported, so each of its children imports it by itself" in warning
+        assert "took more than 3 s when imported, so each of its children imports it by itself" in warning
 
 
 def test_handlers_that_are_slow_but_pass_are_imported_within_a_budget_and_the_quick_ones_first(tmp_path: Path) -> None:
