@@ -51,6 +51,8 @@ def _open_files() -> int:
         Warned("😀" * TEXT_MAX_CHARS),
         Began(1, 2, 3),
         Failed(1, 2, "fork failed"),
+        Failed(1, 2, "a\0b\n"),
+        Warned(""),
         Ended(1, 2, 3, -9),
     ],
 )
@@ -89,7 +91,17 @@ def test_nothing_to_read_and_nobody_there_are_told_apart(pair: Pair) -> None:
 
 @pytest.mark.parametrize(
     "packet",
-    [b"{", b"[]", b"1", b"\xff", b"{}", b'{"kind": "Reboot"}', b'{"kind": "Start"}', b'{"kind": "Ready", "x": 1}'],
+    [
+        b"{",
+        b"1",
+        b"\xff",
+        b"\0",
+        b"Reboot",
+        b"Start",
+        b"Start\x001\x002",
+        b"Start\x001\x002\x00x",
+        b"Start\x001\x002\x003\x004",
+    ],
 )
 def test_what_is_no_message_is_refused_and_its_file_closed(pair: Pair, packet: bytes) -> None:
     before = _open_files()

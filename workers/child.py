@@ -6,7 +6,7 @@ the task's; a SIGTERM, also one sent before there was a handler for it, is a byt
 
 Every Python object that is used here or, between two forks, in the fork server costs the child a page of its own, by
 its count of references alone. So whatever can be made once for a whole stream is made by the fork server
-(`Birth.run`), and what is done for each child is written so that it touches little.
+(`run`), and what is done for each child is written so that it touches little.
 
 Files: 0 is the lock of the state folder, 1 and 2 are stderr, so that a handler's `print` never mixes with events;
 the real stdout came as another number and is only for the sink.
@@ -15,7 +15,6 @@ the real stdout came as another number and is only for the sink.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 import time
@@ -53,21 +52,14 @@ class Inheritance:
     oom_score: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """One child. The memfd stands behind the scope, which the fork server has read."""
-
-    start: Start
-    scope: Scope
-    run: Run
-    task_fd: int
-
-
-def live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -> NoReturn:
-    """The child's whole life, right after the fork. `stranger_fds` are the fork server's sockets, not for us."""
+def live(
+    start: Start, scope: Scope, run: Run, task_fd: int, inherited: Inheritance, stranger_fds: tuple[int, ...]
+) -> NoReturn:
+    """The child's whole life, right after the fork. The memfd stands behind the scope, which the fork server has read;
+    `stranger_fds` are the fork server's sockets, not for us."""
     status = CRASHED
     try:
-        status = _live(birth, inherited, stranger_fds)
+        status = _live(start, scope, run, task_fd, inherited, stranger_fds)
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else CRASHED
     except BaseException:
@@ -81,29 +73,30 @@ def live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) ->
         os._exit(status & 0xFF)
 
 
-def _live(birth: Birth, inherited: Inheritance, stranger_fds: tuple[int, ...]) -> int:
+def _live(
+    start: Start, scope: Scope, run: Run, task_fd: int, inherited: Inheritance, stranger_fds: tuple[int, ...]
+) -> int:
     die_with_parent()
     if os.getppid() != inherited.server_pid:  # it died before the line above could notice
         return NEVER_PERMITTED
     os.setsid()
     for stranger_fd in stranger_fds:
         os.close(stranger_fd)
-    gc.enable()
     _prefer_our_death(inherited.oom_score)
-    task = read_task(birth.task_fd, birth.scope)
+    task = read_task(task_fd, scope)
     set_title(f"tenured: {task.shard}")
-    wanted = read_environment(birth.task_fd)
-    os.close(birth.task_fd)
+    wanted = read_environment(task_fd)
+    os.close(task_fd)
     if wanted != inherited.environment:
         environment.become(wanted, inherited.environment)
         time.tzset()
     wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signals.release(wakeup_end_fd)
-    slot = inherited.board.slot(birth.start.slot)
-    if not permitted(slot, birth.start):
+    slot = inherited.board.slot(start.slot)
+    if not permitted(slot, start):
         return NEVER_PERMITTED
     fence.arm(slot)
-    return birth.run(task, slot, wakeup_fd)
+    return run(task, slot, wakeup_fd)
 
 
 def oom_score_of_a_child() -> bytes:

@@ -25,7 +25,7 @@ from functools import partial
 
 from workers import environment, log, signals
 from workers.board import Board
-from workers.child import Birth, Inheritance, Run, live, oom_score_of_a_child
+from workers.child import Inheritance, Run, live, oom_score_of_a_child
 from workers.kernel import KillTimer, share_one_heap
 from workers.means import Means
 from workers.preload import preload
@@ -114,7 +114,7 @@ class ForkServer:
             send(self._link, Failed(start.slot, start.epoch, f"fork failed: {error.strerror}"))
             return None
         if pid == 0:
-            live(Birth(start, scope, run, task_fd), self._inherited, self._own_fds)
+            live(start, scope, run, task_fd, self._inherited, self._own_fds)
         return pid
 
     def _prepared(self, text: bytes) -> tuple[Scope, Run]:
@@ -223,6 +223,7 @@ def main() -> int:
         except OSError as error:
             send(link, Warned(f"each child will need more memory, since there could be no rehearsal: {error}"))
     share()
+    gc.enable()  # from here on it finds young objects alone, and a child that need not enable it touches less memory
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the parent closed the link: that is the end
         send(link, Ready())
         ForkServer(link, wake, wake_end, inherited, partial(prepare, means)).serve()

@@ -9,14 +9,18 @@ that came between the fork and that moment is kept by the kernel and arrives the
 from __future__ import annotations
 
 import signal
+
+# not the module's own: it makes enums of its results, which would cost each child a dozen pages of touched memory
+from _signal import pthread_sigmask  # type: ignore[import-not-found]
 from types import FrameType
 
-_HELD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+_HELD = tuple(int(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+_UNBLOCK = int(signal.SIG_UNBLOCK)
 
 
 def hold(wakeup_fd: int) -> None:
     """In the fork server: nothing that is sent to everybody gets through; a byte on it says that a child died."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    pthread_sigmask(signal.SIG_BLOCK, _HELD)
     signal.signal(signal.SIGTERM, _noted)
     signal.signal(signal.SIGCHLD, _noted)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -27,7 +31,7 @@ def hold(wakeup_fd: int) -> None:
 def release(wakeup_fd: int) -> None:
     """In a child: from now on, and for what came since the fork, SIGTERM is a byte of its number on it."""
     signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+    pthread_sigmask(_UNBLOCK, _HELD)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

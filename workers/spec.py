@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from workers import environment
 
-_SIZE_BYTES = 8  # of the size in front of each part
+_SIZE_BYTES = 8  # of the size in front of each part, in digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,10 @@ class Task:
     def packed(self) -> bytes:
         """The three parts, each behind its size."""
         scope = json.dumps(dataclasses.asdict(self.scope)).encode()
-        own = json.dumps([self.shard, self.index, self.epoch, self.slot, self.checkpoint]).encode()
+        known = "" if self.checkpoint is None else f"={self.checkpoint}"
+        own = "\0".join((self.shard, self.index, str(self.epoch), str(self.slot), known)).encode()
         parts = (scope, own, environment.packed(self.environment))
-        return b"".join(len(part).to_bytes(_SIZE_BYTES, "big") + part for part in parts)
+        return b"".join(b"%*d%b" % (_SIZE_BYTES, len(part), part) for part in parts)
 
 
 def read_scope(task_fd: int) -> bytes:
@@ -123,8 +124,8 @@ def read_scope(task_fd: int) -> bytes:
 
 def read_task(task_fd: int, scope: Scope) -> Task:
     """The second part."""
-    shard, index, epoch, slot, checkpoint = json.loads(_read_part(task_fd).decode())
-    return Task(scope, shard, index, epoch, slot, checkpoint, {})
+    shard, index, epoch, slot, known = _read_part(task_fd).decode().split("\0", 4)
+    return Task(scope, shard, index, int(epoch), int(slot), known[1:] if known else None, {})
 
 
 def read_environment(task_fd: int) -> bytes:
@@ -133,4 +134,4 @@ def read_environment(task_fd: int) -> bytes:
 
 
 def _read_part(task_fd: int) -> bytes:
-    return os.read(task_fd, int.from_bytes(os.read(task_fd, _SIZE_BYTES), "big"))
+    return os.read(task_fd, int(os.read(task_fd, _SIZE_BYTES)))

@@ -1,9 +1,10 @@
 """What the parent and the fork server say to each other, one message per packet of a SOCK_SEQPACKET pair.
 
-Packets are small JSON objects, `{"kind": ..., fields}`; open files travel beside them (SCM_RIGHTS). Whatever may be
-large or secret is the content of a memfd, so that no packet can outgrow the socket and nothing reaches an argv.
-The fork server does not read a child's environment, so that no secret in it stays in the memory that all later
-children inherit.
+A packet is the kind of a message and then its fields in order, as texts with a NUL between them (a text of ours comes
+last, and may hold one); open files travel beside them (SCM_RIGHTS). Not JSON: whatever the fork server uses between two
+forks costs each child the pages of it. Whatever may be large or secret is the content of a memfd, so that no packet can
+outgrow the socket and nothing reaches an argv. The fork server does not read a child's environment, so that no secret
+in it stays in the memory that all later children inherit.
 
     parent -> fork server    Prepare (once, first), Start
     fork server -> parent    Warned, Ready (once), then Began, Failed, Ended
@@ -26,7 +27,7 @@ _PACKET_MAX_BYTES = 16 * 1024
 _FDS_MAX = 1
 _FD_BYTES = array.array("i").itemsize
 TEXT_MAX_CHARS = 2000
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_TEXTS = ("text", "reason")  # the fields that are no numbers
 
 
 class Garbled(ValueError):
@@ -112,11 +113,10 @@ _KINDS = {kind.__name__: kind for kind in (Prepare, Start, Ready, Warned, Began,
 
 def send(link: socket.socket, message: Message, fd: int | None = None) -> None:
     """One packet. Raises what the socket raises: BlockingIOError when full, OSError when the other end is gone."""
-    fields: dict[str, Any] = {"kind": type(message).__name__}
+    fields = [type(message).__name__]
     for name in message.__slots__:
-        fields[name] = getattr(message, name)
-    text = _ENCODER.encode(fields)
-    packet = text.encode(errors="backslashreplace")  # a lone surrogate becomes its JSON escape
+        fields.append(str(getattr(message, name)))
+    packet = "\0".join(fields).encode(errors="backslashreplace")  # a text may hold a lone surrogate
     rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
     link.sendmsg([packet], rights)
 
@@ -139,12 +139,22 @@ def receive(link: socket.socket) -> tuple[Message, int | None] | None:
         close_all(fds)
         raise Garbled(f"a message of more than {_PACKET_MAX_BYTES} bytes came, which none has")
     try:
-        fields: dict[str, Any] = json.loads(packet.decode())
-        message = _KINDS[fields.pop("kind")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = _message(packet.decode())
+    except (ValueError, KeyError, IndexError) as error:
         close_all(fds)
         raise Garbled(f"a message came that is none of {', '.join(_KINDS)}") from error
     return message, fds[0] if fds else None
+
+
+def _message(packet: str) -> Message:
+    name, _, rest = packet.partition("\0")
+    kind = _KINDS[name]
+    names = kind.__slots__
+    fields: list[Any] = rest.split("\0", len(names) - 1) if names else []
+    for number, name in enumerate(names):
+        if name not in _TEXTS:
+            fields[number] = int(fields[number])
+    return kind(*fields)
 
 
 def close_all(fds: Iterable[int]) -> None:
