@@ -16,8 +16,9 @@ from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers import tls
+from workers.attempt import Attempt
 from workers.board import CONNECTS, MESSAGES, OPEN
-from workers.dial import Attempt, Opened
+from workers.dial import Opened
 from workers.target import Target, shown
 
 CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))  # for 127.0.0.1 and localhost, signed by itself

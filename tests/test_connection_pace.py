@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +18,12 @@ from tenured import Connection, Handler
 from tests.child import Child, task
 from tests.feed import PING, Feed, Peer, frame
 from tests.wait import until
-from workers.board import ASKED, CONNECTS, FLOOR, GRANTED, GRANTED_AT, MESSAGES, OPEN, REFUSED_UNTIL
+from workers import floors, shard
+from workers.board import ASKED, CONNECTS, FLOORS, GRANTED, GRANTED_AT, MESSAGES, OPEN, REFUSED
+from workers.dial import Opened, dial
 from workers.paced import QUEUE_MAX_BYTES
+from workers.route import Route, found
+from workers.target import Target
 
 S = 1_000_000_000
 
@@ -120,7 +127,7 @@ def parent(child: Child, every_s: float, asked: list[int]) -> Iterator[None]:
         words = child.words
         while not done.wait(0.001):
             if words[ASKED] != words[GRANTED]:
-                next_ns = max(next_ns, boottime_ns(), words[FLOOR])
+                next_ns = max(next_ns, boottime_ns())
                 asked.append(words[ASKED])
                 words[GRANTED_AT] = next_ns
                 words[GRANTED] = words[ASKED]
@@ -174,7 +181,7 @@ def test_without_an_answer_no_attempt_begins() -> None:
 def test_no_attempt_begins_before_the_floor_that_another_child_was_told() -> None:
     with Feed(good) as feed:
         child = Child(task(feed.url))
-        child.words[FLOOR] = boottime_ns() + S
+        floors.write(child.words, FLOORS, {floors.mark_of(feed.url.partition("://")[2]): boottime_ns() + S})
         begun = time.monotonic()
         with child:
             child.word(OPEN, 1)
@@ -184,7 +191,116 @@ def test_no_attempt_begins_before_the_floor_that_another_child_was_told() -> Non
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_told_to_the_parent_for_the_other_children(status: int) -> None:
     with Feed(lambda peer: peer.refuse(status, "Retry-After: 30")) as feed, Child(task(feed.url)) as child:
-        until(lambda: child.words[REFUSED_UNTIL], 5)
-        left_s = (child.words[REFUSED_UNTIL] - boottime_ns()) / S
+        (until_ns,) = until(lambda: floors.read(child.words, REFUSED), 5).values()
+        left_s = (until_ns - boottime_ns()) / S
         assert 28 < left_s <= 30
         assert len(feed.connects) == 1
+
+
+# --- what stalls between the wish to connect and the connection -----------------------------------------------
+
+
+def spaced(feed: Feed, every_s: float) -> bool:
+    """Each connection came at its own time, whatever a busy machine added to each."""
+    times = sorted(connect.at for connect in feed.connects)
+    return all(later - earlier >= every_s * 0.75 for earlier, later in itertools.pairwise(times))
+
+
+def test_targets_that_stall_and_are_there_all_at_once_use_up_no_permission_and_keep_the_rate() -> None:
+    stalled, release = threading.Semaphore(0), threading.Event()
+
+    class Slow(Handler):
+        def target(self, connection: Connection) -> tuple[str, dict[str, str]]:
+            stalled.release()
+            release.wait(20)
+            return super().target(connection)
+
+    asked: list[int] = []
+    with Feed(good) as feed:
+        child = Child(task(*[feed.url] * 6, connect_rate=5.0, handler="x"), Slow)
+        with child, parent(child, 0.2, asked):
+            for _ in range(6):
+                assert stalled.acquire(timeout=20)
+            assert asked == []
+            release.set()
+            child.word(OPEN, 6)
+    assert asked == [1, 2, 3, 4, 5, 6]
+    assert spaced(feed, 0.2)
+
+
+def test_a_name_that_takes_long_uses_up_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve, stalled, release = socket.getaddrinfo, threading.Semaphore(0), threading.Event()
+
+    def slow(*args: Any, **named: Any) -> Any:
+        stalled.release()
+        release.wait(20)
+        return resolve(*args, **named)
+
+    asked: list[int] = []
+    with Feed(good) as feed:
+        child = Child(task(*[feed.url] * 4, connect_rate=5.0))
+        monkeypatch.setattr("workers.route.socket.getaddrinfo", slow)
+        with child, parent(child, 0.2, asked):
+            for _ in range(4):
+                assert stalled.acquire(timeout=20)
+            assert asked == []
+            release.set()
+            child.word(OPEN, 4)
+    assert spaced(feed, 0.2)
+
+
+def test_a_permission_that_ran_out_before_the_connection_began_is_asked_for_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late: list[Route] = []
+
+    def held_up(route: Route, context: Any, begin_by_ns: int) -> Any:
+        if late:
+            return dial(route, context, begin_by_ns)
+        late.append(route)
+        return dial(route, context, boottime_ns())
+
+    monkeypatch.setattr("workers.shard.dial", held_up)
+    asked: list[int] = []
+    with Feed(good) as feed, Child(task(feed.url, connect_rate=5.0)) as child, parent(child, 0.2, asked):
+        child.word(OPEN, 1)
+        assert child.log("connection.closed") == [], "nothing failed"
+    assert asked == [1, 2]
+    assert len(feed.connects) == 1
+
+
+def test_an_address_that_took_long_to_fail_leaves_the_others_for_another_permission() -> None:
+    with Feed(good) as feed:
+        way = found(Target(feed.url), boottime_ns() + 5 * S)
+        (address,) = way.addresses
+        nobody = replace(address, address=("127.0.0.1", 1))
+        both = replace(way, addresses=(nobody, address))
+        opened = dial(both, ssl.create_default_context)
+        assert isinstance(opened, Opened), "an address that fails is not the end"
+        opened.sock.close()
+        left = dial(replace(way, addresses=(address,)), ssl.create_default_context, boottime_ns())
+    assert isinstance(left, Route)
+    assert left.addresses == (address,)
+    assert 0 < left.left_ns < 5 * S
+    assert len(feed.connects) == 1
+
+
+def test_a_child_whose_connections_wait_for_their_permission_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = itertools.count()
+    turn = shard._Shard._turn
+
+    def counted(self: shard._Shard) -> None:
+        next(turns)
+        turn(self)
+
+    monkeypatch.setattr(shard._Shard, "_turn", counted)
+    with Feed(good) as feed, Child(task(*[feed.url] * 20, connect_rate=1 / 60)) as child:
+        until(lambda: child.words[ASKED], 20)
+        child.words[GRANTED_AT] = boottime_ns() + 60 * S
+        child.words[GRANTED] = child.words[ASKED]
+        begun_ns, before = boottime_ns() + S, 0
+        until(lambda: boottime_ns() > begun_ns, 20)  # by now all have found their way, and none has begun
+        before = next(turns)
+        until(lambda: boottime_ns() > begun_ns + 2 * S, 20)
+        assert next(turns) - before <= 12, "twice a second, for the heartbeat"
+    assert feed.accepted == 0

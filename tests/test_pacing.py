@@ -1,15 +1,17 @@
-"""When attempts to connect may begin: spacing, floors, and grants that nobody used; on simulated time."""
+"""When attempts to connect may begin: spacing, floors, and grants that were used late or never; on simulated time."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from bisect import bisect_left
 from itertools import pairwise
+from math import ceil
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from supervisor.core.pacing import RETRY_AFTER_MAX_NS, Gate, given_back, granted, refused
+from supervisor.core.pacing import RETRY_AFTER_MAX_NS, Gate, given_back, granted, interval_ns, refused
+from workers.permission import valid_ns
 
 SECOND = 1_000_000_000
 RATE = 5.0
@@ -17,7 +19,7 @@ SPACING = int(SECOND / RATE)
 
 
 class Host(RuleBasedStateMachine):
-    """Children that ask, begin, are refused and die; `begun` are the instants at which attempts really began."""
+    """Children that ask, begin and die; `begun` are the instants at which attempts really began."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,12 +27,11 @@ class Host(RuleBasedStateMachine):
         self.gate = Gate()
         self.ahead: list[int] = []
         self.begun: list[int] = []
-        self.floor = 0
 
     @rule()
     def ask(self) -> None:
         self.gate, at_ns = granted(self.gate, RATE, self.now)
-        assert at_ns >= max(self.now, self.floor)
+        assert at_ns >= self.now
         self.ahead.append(at_ns)
 
     @rule(ms=st.integers(0, 3000))
@@ -45,11 +46,6 @@ class Host(RuleBasedStateMachine):
             at_ns = self.ahead.pop(number % len(self.ahead))
             self.gate = given_back(self.gate, at_ns, self.now)
 
-    @rule(ms=st.integers(0, 10_000))
-    def be_refused(self, ms: int) -> None:
-        self.floor = max(self.floor, self.now + ms * 1_000_000)
-        self.gate = refused(self.gate, self.now + ms * 1_000_000, self.now)
-
     @invariant()
     def no_two_attempts_are_closer_than_the_rate_allows(self) -> None:
         times = sorted(self.begun + self.ahead)
@@ -57,7 +53,7 @@ class Host(RuleBasedStateMachine):
 
 
 Host.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
-test_attempts_keep_their_distance_whatever_dies_or_is_refused = Host.TestCase
+test_attempts_keep_their_distance_whatever_dies = Host.TestCase
 
 
 def test_a_grant_that_its_child_did_not_live_to_use_is_granted_again() -> None:
@@ -86,14 +82,24 @@ def test_a_rate_that_was_raised_does_not_wait_for_what_the_old_one_had_granted()
     assert granted(gate, 20.0, 2 * SECOND)[1] == 2 * SECOND
 
 
-@given(st.integers(0, 10 * RETRY_AFTER_MAX_NS))
-def test_a_floor_holds_for_all_and_is_bounded(until_ns: int) -> None:
-    gate = refused(Gate(), until_ns, 0)
-    assert granted(gate, RATE, 0)[1] == min(until_ns, RETRY_AFTER_MAX_NS)
-    assert refused(gate, until_ns // 2, 0) == gate
+@given(st.one_of(st.integers(1, 500), st.sampled_from([1 / 60, 0.5, 2.5, 33.3])), st.data())
+def test_a_server_sees_the_rate_and_one_in_any_second_however_late_each_grant_is_used(
+    rate: float, data: st.DataObject
+) -> None:
+    grants = [number * interval_ns(rate) for number in range(int(4 * rate) + 3)]
+    late = st.lists(st.integers(0, valid_ns(rate) - 1), min_size=len(grants), max_size=len(grants))
+    times = sorted(at_ns + late_ns for at_ns, late_ns in zip(grants, data.draw(late), strict=True))
+    assert max(bisect_left(times, begin + SECOND) - number for number, begin in enumerate(times)) <= ceil(rate) + 1
 
 
-def test_without_a_rate_only_the_floor_counts() -> None:
-    gate = replace(Gate(), floor_ns=5, taken=(100,))
-    assert granted(gate, 0.0, 1) == (gate, 5)
-    assert granted(gate, 0.0, 7) == (gate, 7)
+@given(st.integers(1, 10 * RETRY_AFTER_MAX_NS))
+def test_a_floor_is_bounded_and_only_ever_rises(until_ns: int) -> None:
+    gate = refused(Gate(), {7: until_ns}, 0)
+    assert gate.floors == {7: min(until_ns, RETRY_AFTER_MAX_NS)}
+    assert refused(gate, {7: until_ns // 2}, 0) == gate
+
+
+def test_a_floor_is_one_for_its_host_and_goes_when_it_has_passed() -> None:
+    gate = refused(refused(Gate(), {7: 9 * SECOND}, 0), {8: 5 * SECOND}, 0)
+    assert gate.floors == {7: 9 * SECOND, 8: 5 * SECOND}
+    assert refused(gate, {}, 6 * SECOND).floors == {7: 9 * SECOND}

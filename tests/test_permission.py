@@ -8,11 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from workers.board import ASKED, FLOOR, GRANTED, GRANTED_AT, REFUSED_UNTIL, Board
-from workers.permission import ASK_AGAIN_NS, Permissions
+from workers import floors
+from workers.board import ASKED, FLOORS, GRANTED, GRANTED_AT, REFUSED, Board
+from workers.permission import ASK_AGAIN_NS, NEVER_NS, Go, Permissions, Wait, valid_ns
 
 S = 1_000_000_000
-HOST = "feed.example:443"
+HOST, OTHER = "feed.example:443", "other.example:443"
+RATE = 5.0
 AFTER_FLOOR = range(9 * S, 10 * S)
 
 
@@ -40,100 +42,143 @@ def grant(words: memoryview, at_ns: int) -> None:
     words[GRANTED] = words[ASKED]
 
 
+class Line:
+    """Connections that want to begin, and look whenever they may: at their time, or when it is their turn."""
+
+    def __init__(self, permissions: Permissions, count: int) -> None:
+        self.permissions = permissions
+        self.waiting = [Waiter(self) for _ in range(count)]
+        self.began: list[tuple[Waiter, int]] = []
+        self.looks = 0
+
+    def pass_to(self, now_ns: int) -> None:
+        for waiter in list(self.waiting):
+            if waiter.due_ns <= now_ns and waiter in self.waiting:
+                self.looks += 1
+                step = self.permissions.look(waiter, now_ns)
+                if isinstance(step, Wait):
+                    assert step.until_ns > now_ns
+                    waiter.due_ns = step.until_ns
+                else:
+                    assert now_ns < step.by_ns
+                    self.waiting.remove(waiter)
+                    self.began.append((waiter, now_ns))
+
+
+class Waiter:
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.due_ns = 0
+
+    def take_turn(self) -> None:
+        self.due_ns = 0
+
+
 def test_without_a_rate_an_attempt_begins_at_once_and_nobody_is_asked(words: memoryview, bell_fd: int) -> None:
-    assert Permissions(words, False, bell_fd).look(Mock(), HOST, S) == 0
+    assert Permissions(words, 0, bell_fd).look(Mock(), S) == Go(NEVER_NS)
     assert words[ASKED] == 0
     assert not rung(bell_fd)
 
 
 def test_with_a_rate_it_asks_once_and_begins_when_the_parent_says(words: memoryview, bell_fd: int) -> None:
-    permissions, connection = Permissions(words, True, bell_fd), Mock()
-    assert S < permissions.look(connection, HOST, S) <= S + 20_000_000
+    permissions, connection = Permissions(words, RATE, bell_fd), Mock()
+    assert isinstance(permissions.look(connection, S), Wait)
     assert words[ASKED] == 1
     assert rung(bell_fd) == 1
     for now_ns in range(S, 2 * S, S // 50):
-        assert now_ns < permissions.look(connection, HOST, now_ns) <= now_ns + 20_000_000
+        assert isinstance(permissions.look(connection, now_ns), Wait)
     assert words[ASKED] == 1
     grant(words, 3 * S)
-    assert permissions.look(connection, HOST, 2 * S) == 3 * S
-    assert permissions.look(connection, HOST, 3 * S) == 0
-    assert permissions.look(connection, HOST, 3 * S) > 3 * S, "the next attempt needs a permission of its own"
+    assert permissions.look(connection, 2 * S) == Wait(3 * S)
+    assert permissions.look(connection, 3 * S) == Go(3 * S + valid_ns(RATE))
+    assert isinstance(permissions.look(connection, 3 * S), Wait), "the next attempt needs a permission of its own"
     assert words[ASKED] == 2
 
 
 def test_it_asks_again_when_nobody_answers_and_never_begins_unasked(words: memoryview, bell_fd: int) -> None:
-    permissions, connection = Permissions(words, True, bell_fd), Mock()
+    permissions, connection = Permissions(words, RATE, bell_fd), Mock()
     for now_ns in range(S, 61 * S, S // 20):
-        assert permissions.look(connection, HOST, now_ns) > now_ns
+        assert isinstance(permissions.look(connection, now_ns), Wait)
     assert words[ASKED] == 60 * S // ASK_AGAIN_NS
     words[GRANTED_AT], words[GRANTED] = S, words[ASKED] - 1  # to an earlier question: not this one
-    assert permissions.look(connection, HOST, 61 * S) > 61 * S
+    assert isinstance(permissions.look(connection, 61 * S), Wait)
     grant(words, 61 * S)
-    assert permissions.look(connection, HOST, 61 * S) == 0
+    assert isinstance(permissions.look(connection, 61 * S), Go)
 
 
 def test_connections_take_turns_with_one_question_at_a_time(words: memoryview) -> None:
-    permissions = Permissions(words, True, -1)
-    connections = [Mock(name=str(number)) for number in range(3)]
-    began = []
+    line = Line(Permissions(words, RATE, -1), 3)
+    order = list(line.waiting)
     for turn in range(1, 200):
         now_ns = turn * 20_000_000
         if words[ASKED] > words[GRANTED]:
             grant(words, now_ns)
-        for connection in connections:
-            if connection not in began and permissions.look(connection, HOST, now_ns) == 0:
-                began.append(connection)
-                assert words[ASKED] == len(began)
-    assert began == connections
+        line.pass_to(now_ns)
+        assert words[ASKED] <= len(line.began) + 1
+    assert [waiter for waiter, _ in line.began] == order
+
+
+def test_who_waits_behind_others_or_for_a_granted_time_does_not_look_in_between(words: memoryview) -> None:
+    """Fifty connections at one in a second: a few looks for each, not fifty in each second for each."""
+    line = Line(Permissions(words, 1.0, -1), 50)
+    at_ns = S
+    for now_ns in range(S, 60 * S, 1_000_000):
+        if words[ASKED] > words[GRANTED]:
+            at_ns = max(at_ns + S, now_ns)
+            grant(words, at_ns)
+        line.pass_to(now_ns)
+    assert len(line.began) == 50
+    assert line.looks <= 5 * 50
+
+
+def test_a_parent_that_does_not_answer_is_looked_for_less_and_less_often(words: memoryview) -> None:
+    line = Line(Permissions(words, 1.0, -1), 10)
+    for now_ns in range(S, 11 * S, 1_000_000):
+        line.pass_to(now_ns)
+    assert 20 <= line.looks <= 60
 
 
 def test_one_that_leaves_gives_its_turn_to_the_next_which_asks_for_itself(words: memoryview) -> None:
-    permissions, first, second = Permissions(words, True, -1), Mock(), Mock()
-    permissions.look(first, HOST, S)
-    permissions.look(second, HOST, S)
+    permissions, first, second = Permissions(words, RATE, -1), Mock(), Mock()
+    permissions.look(first, S)
+    assert permissions.look(second, S) == Wait(NEVER_NS)
     grant(words, S)
     permissions.leave(first)
-    assert permissions.look(second, HOST, S) > S
+    assert second.take_turn.call_count == 1
+    assert isinstance(permissions.look(second, S), Wait)
     assert words[ASKED] == 2
-
-
-def test_no_attempt_begins_before_the_floor_of_the_parent_with_a_rate_or_without(words: memoryview) -> None:
-    words[FLOOR] = 9 * S
-    for paced in (False, True):
-        assert Permissions(words, paced, -1).look(Mock(), HOST, S) in AFTER_FLOOR
-    assert words[ASKED] == 0
-    assert Permissions(words, False, -1).look(Mock(), HOST, 9 * S) == 0
 
 
 def test_a_permission_that_was_not_used_in_time_is_asked_for_anew(words: memoryview) -> None:
-    permissions, connection = Permissions(words, 5.0, -1), Mock()
-    permissions.look(connection, HOST, S)
+    permissions, connection = Permissions(words, RATE, -1), Mock()
+    permissions.look(connection, S)
     grant(words, 2 * S)
     asked = words[ASKED]
-    assert permissions.look(connection, HOST, 4 * S) > 0
-    assert permissions.look(connection, HOST, 4 * S) > 4 * S
+    assert isinstance(permissions.look(connection, 2 * S + valid_ns(RATE)), Wait)
     assert words[ASKED] == asked + 1
     grant(words, 5 * S)
-    assert permissions.look(connection, HOST, 5 * S + S // 10) == 0
+    assert isinstance(permissions.look(connection, 5 * S + valid_ns(RATE) - 1), Go)
 
 
-def test_a_permission_that_a_floor_has_overtaken_is_asked_for_anew(words: memoryview) -> None:
-    permissions, connection = Permissions(words, True, -1), Mock()
-    permissions.look(connection, HOST, S)
-    grant(words, 2 * S)
-    words[FLOOR] = 9 * S
-    assert permissions.look(connection, HOST, 2 * S) in AFTER_FLOOR
-    assert permissions.look(connection, HOST, 9 * S) > 9 * S
-    assert words[ASKED] == 2
+# --- floors -------------------------------------------------------------------------------------------------
+
+
+def test_a_floor_of_the_parent_is_one_for_its_host(words: memoryview) -> None:
+    floors.write(words, FLOORS, {floors.mark_of(HOST): 9 * S})
+    permissions = Permissions(words, 0, -1)
+    assert permissions.held_until(HOST, S) in AFTER_FLOOR
+    assert permissions.held_until(OTHER, S) == 0
+    assert permissions.held_until(HOST, 9 * S) == 0
 
 
 def test_what_a_server_asked_for_holds_for_its_host_and_is_told_to_the_parent(words: memoryview, bell_fd: int) -> None:
-    permissions = Permissions(words, False, bell_fd)
+    permissions = Permissions(words, 0, bell_fd)
     permissions.refuse(HOST, 9 * S, S)
-    assert permissions.look(Mock(), HOST, S) in AFTER_FLOOR
-    assert permissions.look(Mock(), "other.example:443", S) == 0
-    assert words[REFUSED_UNTIL] == 9 * S
+    assert permissions.held_until(HOST, S) in AFTER_FLOOR
+    assert permissions.held_until(OTHER, S) == 0
+    assert floors.read(words, REFUSED) == {floors.mark_of(HOST): 9 * S}
     assert rung(bell_fd) == 1
     permissions.refuse(HOST, 5 * S, 2 * S)
-    assert permissions.look(Mock(), HOST, 5 * S) in AFTER_FLOOR, "the longest of what was asked for"
-    assert words[REFUSED_UNTIL] == 9 * S
+    permissions.refuse(OTHER, 6 * S, 2 * S)
+    assert permissions.held_until(HOST, 5 * S) in AFTER_FLOOR, "the longest of what was asked for"
+    assert floors.read(words, REFUSED) == {floors.mark_of(HOST): 9 * S, floors.mark_of(OTHER): 6 * S}

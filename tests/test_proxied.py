@@ -149,7 +149,6 @@ def test_only_children_that_ask_the_environment_for_a_proxy_get_its_variables(tm
     [
         ("feed.example", 443, "CONNECT feed.example:443 HTTP/1.1"),
         ("::1", 80, "CONNECT [::1]:80 HTTP/1.1"),
-        ("bücher.example", 443, "CONNECT xn--bcher-kva.example:443 HTTP/1.1"),
     ],
 )
 def test_a_tunnel_is_asked_for_by_the_name_of_the_host(host: str, port: int, first: str) -> None:

@@ -10,6 +10,8 @@ import os
 import sys
 import traceback
 
+from workers.cause import without_source
+
 _SAID_MAX_BYTES = 300
 
 
@@ -33,7 +35,7 @@ def file_of(kind: type) -> str:
 def said(error: BaseException) -> str:
     """What was raised, as one line. Its text is somebody else's code too, and may raise itself."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(without_source(str(error)).split())
     except Exception:
         text = "its text cannot be had"
     return f"{type(error).__name__}{': ' if text else ''}{text}"

@@ -44,11 +44,11 @@ EVENTS_DROPPED = 23  # by `overflow = drop_oldest`
 SINK_WAITING = 24  # bytes of events that wait for the sink
 SINK_STALLED = 25  # since when the sink takes nothing although something waits; 0: it does
 SINK_RETRIES = 26  # requests that a sink had to send again
-REFUSED_UNTIL = 27  # before then a server asked us not to come back (Retry-After)
 ASKED = 28  # how many attempts to connect this child has asked to begin, in its life
 GRANTED = 29  # written by the parent: the last of these that was granted, after
 GRANTED_AT = 30  # written by the parent: from when on that attempt may begin
-FLOOR = 31  # written by the parent: no attempt before then (another child's REFUSED_UNTIL with the same key)
+REFUSED = 32  # the first of the words in which a child says which hosts asked it not to come back (see `floors`)
+FLOORS = 40  # written by the parent, in the same form: what children with the same connect_key were told
 WORDS = 64
 
 _COPIES_MAX = 8

@@ -1,11 +1,15 @@
 """One connection of a shard, whatever socket it has at the moment: when it is opened, retried, replaced.
 
-    waiting -> dialing -> (a link) -> waiting ...         with `max_age` a second link opens before the first one goes
+    waiting -> finding a route -> waiting for permission -> dialing -> (a link) -> waiting ...
+
+With `max_age` a second link opens before the first one goes.
 
 What holds:
 
-- nothing here waits: dialing happens elsewhere, every state has a due time with a way out;
+- nothing here waits: finding and dialing happen elsewhere, every state has a due time with a way out, or gets a turn;
 - a reconnect is a due time, never a call from inside another one; so is each question whether it may begin;
+- the permission to connect is the last thing that an attempt gets, so that a target or a name that takes long uses none
+  up; what was found waits for it, as long as no server asks us to stay away;
 - a replacement that fails leaves the link that there is alone, and is tried again after the usual backoff. The old link
   is closed only when the new one delivers, or had its time to (see `session`); until then both deliver;
 - what is sent goes to the newest link that is open.
@@ -13,15 +17,20 @@ What holds:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workers import outgoing, session
+from workers.attempt import STUCK_MAX, Attempt
 from workers.chance import chance
-from workers.dial import STUCK_MAX, Attempt, Opened
+from workers.dial import Opened
 from workers.frames import Message
 from workers.home import Home
 from workers.kernel import boottime_ns
 from workers.link import End, Link
+from workers.permission import Wait
+from workers.route import Route
 from workers.session import Refusal, Retry
-from workers.target import shown
+from workers.target import Target, shown
 
 NEVER_NS = 2**63 - 1
 _BACKLOG_PAUSE_NS = 10_000_000
@@ -33,7 +42,7 @@ class Connection:
     """`due_ns` is when `tick` has something to do. Handlers use `number`, `send` and `close`."""
 
     __slots__ = (
-        "_attempt", "_due_ns", "_home", "_host", "_links", "_retires_ns", "_retry", "_stopped", "_stuck",
+        "_attempt", "_due_ns", "_home", "_host", "_links", "_retires_ns", "_retry", "_route", "_stopped", "_stuck",
         "_troubled", "_url", "number",
     )  # fmt: skip
 
@@ -42,6 +51,7 @@ class Connection:
         self._home = home
         self._retry = Retry()
         self._attempt: Attempt | None = None
+        self._route: Route | None = None  # that waits for its permission
         self._stuck: list[Attempt] = []
         self._links: list[Link] = []  # the newest is the last
         self._due_ns = 0  # of what is no link's: an attempt, its end, a replacement
@@ -92,15 +102,21 @@ class Connection:
         elif len(self._links) > 1:
             self._settle_replacement(now_ns)
         elif self._links and not self._links[0].open:
+            self._drop_route()
             self._due_ns = NEVER_NS  # its end says when to try again
+        elif held_ns := self._home.permissions.held_until(self._host, now_ns):
+            self._drop_route()
+            self._set_due(held_ns)
+        elif self._route is not None:
+            self._follow(self._route, now_ns)
         else:
-            self._begin_attempt(now_ns)
+            self._find_route(now_ns)
 
     def stop(self, code: int, now_ns: int) -> None:
         """The shard stops: say good-bye, or just end."""
         self._stopped = True
         self._due_ns = NEVER_NS
-        self._home.permissions.leave(self)
+        self._drop_route()
         self._give_up_attempt()
         self._close_links(End(code, "stopped"), now_ns)
 
@@ -124,21 +140,38 @@ class Connection:
 
     # --- attempts -------------------------------------------------------------------------------------------
 
-    def _begin_attempt(self, now_ns: int) -> None:
-        if not self._links and self._home.backlogged(self):
+    def _find_route(self, now_ns: int) -> None:
+        home = self._home
+        if not self._links and home.backlogged(self):
             return self._set_due(now_ns + _BACKLOG_PAUSE_NS)
-        look_ns = self._home.permissions.look(self, self._host, now_ns)
-        if look_ns:
-            return self._set_due(look_ns)
         self._retry = session.begun(self._retry, now_ns)
         if self._stuck:
             self._stuck = [attempt for attempt in self._stuck if attempt.stuck]
         if len(self._stuck) >= STUCK_MAX:
             return self._refused(Refusal(f"{len(self._stuck)} earlier attempts still hang"), now_ns)
-        home = self._home
-        self._set_due(now_ns + home.policy.connect_timeout_ns + _ATTEMPT_SLACK_NS)
-        self._attempt = Attempt(lambda: home.target(self), home.connect, lambda done: home.settled(self, done))
+        deadline_ns = now_ns + home.policy.connect_timeout_ns
+        self._begin(lambda: home.target(self), lambda target: home.route(target, deadline_ns), deadline_ns)
         return None
+
+    def _follow(self, route: Route, now_ns: int) -> None:
+        step = self._home.permissions.look(self, now_ns)
+        if isinstance(step, Wait):
+            self._set_due(step.until_ns)
+            return
+        self._route = None
+        self._begin(lambda: route.target, lambda _: self._home.connect(route, step.by_ns), now_ns + route.left_ns)
+
+    def _begin(self, make: Callable[[], Target], go: Callable[[Target], Opened | Route], deadline_ns: int) -> None:
+        self._set_due(deadline_ns + _ATTEMPT_SLACK_NS)
+        self._attempt = Attempt(make, go, lambda done: self._home.settled(self, done))
+
+    def take_turn(self) -> None:
+        """Others that waited for a permission do so no longer."""
+        self._set_due(0)
+
+    def _drop_route(self) -> None:
+        self._route = None
+        self._home.permissions.leave(self)
 
     def _give_up_attempt(self) -> None:
         if self._attempt is not None:
@@ -156,6 +189,9 @@ class Connection:
             self._host = self._url.partition("://")[2]
         if isinstance(attempt.outcome, Opened):
             self._open(attempt.outcome, now_ns)
+        elif isinstance(attempt.outcome, Route):
+            self._route = attempt.outcome
+            self._set_due(now_ns)
         elif attempt.outcome is not None:
             self._refused(attempt.outcome, now_ns, attempt.target.checkpoint if attempt.target else "")
 
@@ -169,7 +205,7 @@ class Connection:
         self._retry, until_ns = session.failed(self._home.policy, self._retry, refusal, now_ns, chance())
         if refusal.floor_s:
             self._home.permissions.refuse(self._host, now_ns + int(refusal.floor_s * 1e9), now_ns)
-        self._home.permissions.leave(self)
+        self._drop_route()
         self._set_due(until_ns)
         what = "its replacement failed: " if self._links else ""
         self.set_trouble(f"{what}{refusal.brief or refusal.reason}{' (permanent)' if refusal.permanent else ''}")
@@ -214,7 +250,7 @@ class Connection:
         """The socket of a link is closed."""
         newest, wait_ns = self._links[-1] is link, 0
         self._links.remove(link)
-        if newest and not self._stopped and self._attempt is None:
+        if newest and not self._stopped and self._attempt is None and self._route is None:
             self._retry = session.ended(self._home.policy, link.opened_ns, self._retry, now_ns)
             wait_ns = self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
         elif not newest:

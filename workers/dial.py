@@ -1,19 +1,18 @@
-"""One attempt to connect: resolution, TCP, a proxy, TLS and the WebSocket upgrade, in a thread of its own.
+"""Going a route: TCP, a proxy, TLS and the WebSocket upgrade, in the thread of an attempt.
 
 What holds:
 
-- the loop never waits for an attempt. It abandons one soon after the connect timeout; what an abandoned attempt still
-  achieves is closed by its thread. Every step but resolution (and a handler's `target`) has that deadline itself, so
-  only those two can keep a thread, and a connection with `STUCK_MAX` such threads starts no further one;
-- the head of each answer is bounded in size and time; what came after the server's is kept for the parser;
-- no redirect is followed, no cookie kept; whether the environment is asked for a proxy says the configuration;
+- every step has the deadline of the whole attempt; the head of each answer is bounded in size and time; what came after
+  the server's is kept for the parser;
+- no TCP connection begins once the permission for it has run out (see `permission`), whatever took so long: what is
+  left of the route is handed back, to be gone with another permission;
+- no redirect is followed, no cookie kept;
 - TLS is spoken with the host of the url, also through a proxy, and it is that host's certificate that is verified;
 - a refusal names status or cause, never a header or a query.
 """
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import os
 import re
@@ -21,15 +20,16 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workers import outgoing
+from workers.cause import cause_of
 from workers.kernel import boottime_ns
+from workers.route import Route
 from workers.session import Refusal
 from workers.spec import StreamSpec
 from workers.target import Target
-from workers.template import TemplateError
 from workers.upgrade import Refused, Request
 
 if TYPE_CHECKING:  # both are imported only where they are needed: not every child shall pay for them
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # both are imported only where they are needed: not every chi
     from workers.proxy import Proxy
 
 HEAD_MAX_BYTES = 65_536
-STUCK_MAX = 2
+NEVER_NS = 2**63 - 1
 
 # what a server says when it misses or refuses a certificate of ours, or when no version or cipher is common to both
 _PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
@@ -57,51 +57,6 @@ class Opened:
     inflater: Inflater | None = None
 
 
-class Attempt:
-    """`make` computes the target and `connect` connects to it, both in the thread; then `done` is called there."""
-
-    __slots__ = ("_abandoned", "_lock", "outcome", "stuck", "target")
-
-    def __init__(
-        self, make: Callable[[], Target], connect: Callable[[Target], Opened], done: Callable[[Attempt], None]
-    ) -> None:
-        self.outcome: Opened | Refusal | None = None
-        self.target: Target | None = None
-        self._abandoned = False
-        self._lock = _thread.allocate_lock()
-        self.stuck = True  # the thread has not ended
-        # not `threading`, for the same reason as in `fence`; nothing that `_run` does leaves an exception uncaught
-        _thread.start_new_thread(self._run, (make, connect, done))
-
-    def abandon(self) -> None:
-        """The outcome is not wanted any more."""
-        with self._lock:
-            self._abandoned = True
-            if isinstance(self.outcome, Opened):
-                self.outcome.sock.close()
-
-    def _run(
-        self, make: Callable[[], Target], connect: Callable[[Target], Opened], done: Callable[[Attempt], None]
-    ) -> None:
-        outcome: Opened | Refusal
-        try:
-            self.target = make()
-            outcome = connect(self.target)
-        except Refused as error:
-            outcome = error.refusal
-        except TemplateError as error:
-            outcome = Refusal(str(error))
-        except BaseException as error:  # of a template, of a handler's target, of a library: the loop must hear of it
-            what = f"the attempt failed: {type(error).__name__}"
-            outcome = Refusal(f"{what}: {error}", brief=what)
-        with self._lock:
-            self.outcome = outcome
-            if self._abandoned and isinstance(outcome, Opened):
-                outcome.sock.close()
-        self.stuck = False
-        done(self)
-
-
 def import_for(spec: StreamSpec) -> None:
     """Called before the fork, so that the children of a stream share what their attempts need: 0.8 MB less for each."""
     if spec.proxy != "none":
@@ -111,20 +66,19 @@ def import_for(spec: StreamSpec) -> None:
 
 
 def dial(
-    target: Target,
+    route: Route,
     context: Callable[[], ssl.SSLContext],
-    timeout_ns: int,
+    begin_by_ns: int = NEVER_NS,
     reached: Callable[[str, socket.socket], object] | None = None,
-) -> Opened:
-    """Connect within the timeout. `reached` is called after each step: "connected" (TCP), "tunnelled" if there is a
-    proxy, "secured" (TLS) if there is any, "upgraded". Raises `Refused`."""
-    deadline_ns = boottime_ns() + timeout_ns
-    request = Request(target)
-    proxy = _proxy(target, request) if target.proxy != "none" else None
-    if proxy:
-        sock = _connected(proxy.host, proxy.port, deadline_ns, "the proxy ")
-    else:
-        sock = _connected(request.host, request.port, deadline_ns)
+) -> Opened | Route:
+    """Connect within the time that is left, or hand back the route that is left at `begin_by_ns`. `reached` is called
+    after each step: "connected" (TCP), "tunnelled" if there is a proxy, "secured" (TLS) if there is any, "upgraded".
+    Raises `Refused`."""
+    deadline_ns = boottime_ns() + route.left_ns
+    request, proxy = route.request, route.proxy
+    sock = _connected(route, deadline_ns, begin_by_ns)
+    if isinstance(sock, Route):
+        return sock
     try:
         if reached:
             reached("connected", sock)
@@ -143,7 +97,7 @@ def dial(
     except BaseException:
         sock.close()
         raise
-    return Opened(sock, rest, target, inflater)
+    return Opened(sock, rest, route.target, inflater)
 
 
 def _left_s(deadline_ns: int, doing: str) -> float:
@@ -156,41 +110,33 @@ def _left_s(deadline_ns: int, doing: str) -> float:
 # --- TCP and TLS --------------------------------------------------------------------------------------------
 
 
-def _connected(host: str, port: int, deadline_ns: int, which: str = "") -> socket.socket:
+def _connected(route: Route, deadline_ns: int, begin_by_ns: int) -> socket.socket | Route:
     """Each address in turn, so that none can use up the time of those after it."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise Refused(Refusal(f"{which}{host} cannot be resolved: {_cause(error)}")) from None
     cause = "it has no address"
-    for number, (family, kind, protocol, _, address) in enumerate(found):
-        sock = socket.socket(family, kind, protocol)
+    for number, address in enumerate(route.addresses):
+        timeout_s = _left_s(deadline_ns, "the TCP connection") / (len(route.addresses) - number)
+        if boottime_ns() >= begin_by_ns:
+            return replace(route, addresses=route.addresses[number:], left_ns=deadline_ns - boottime_ns())
+        sock = socket.socket(address.family, address.kind, address.protocol)
         try:
-            sock.settimeout(_left_s(deadline_ns, "the TCP connection") / (len(found) - number))
-            sock.connect(address)
+            sock.settimeout(timeout_s)
+            sock.connect(address.address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         except OSError as error:
             sock.close()
-            cause = _cause(error)
-        except Refused:
-            sock.close()
-            raise
+            cause = cause_of(error)
         else:
             return sock
-    raise Refused(Refusal(f"{which}{host} port {port} cannot be reached: {cause}"))
-
-
-def _cause(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")  # its text names a line of Python's source besides
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    raise Refused(Refusal(f"{route.entrance} port {route.port} cannot be reached: {cause}"))
 
 
 def _secured(sock: socket.socket, context: ssl.SSLContext, host: str, deadline_ns: int) -> ssl.SSLSocket:
     sock.settimeout(_left_s(deadline_ns, "the TCP connection"))  # Python applies it to the whole handshake
     try:
         return context.wrap_socket(sock, server_hostname=host)
+    except TimeoutError:
+        raise Refused(Refusal(f"no connection in time: TLS with {host} was not complete")) from None
     except ssl.SSLCertVerificationError as error:
         raise Refused(
             Refusal(f"the certificate of {host} is refused: {error.verify_message}", permanent=True)
@@ -203,16 +149,10 @@ def _failed(what: str, error: OSError) -> Refusal:
     """Certificates and versions of TLS do not change by themselves: what is wrong with them a retry cannot mend. The
     server's opinion of our certificate comes with the first answer, as of version 1.3 the handshake is over by then."""
     permanent = isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _PERMANENT_IN_TLS)
-    return Refusal(f"{what}: {_cause(error)}", permanent)
+    return Refusal(f"{what}: {cause_of(error)}", permanent)
 
 
 # --- the proxy ----------------------------------------------------------------------------------------------
-
-
-def _proxy(target: Target, request: Request) -> Proxy | None:
-    from workers import proxy
-
-    return proxy.chosen(target.proxy, request.secure, request.host, request.port, os.environ)
 
 
 def _tunnelled(sock: socket.socket, through: Proxy, request: Request, deadline_ns: int) -> None:

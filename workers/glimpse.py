@@ -26,8 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from workers import environment, outgoing, tls
-from workers.dial import Attempt, Opened, dial
+from workers import environment, outgoing, route, tls
+from workers.attempt import Attempt
+from workers.dial import Opened, dial
 from workers.frames import Message
 from workers.handler import BadHandler, Handler, Shard, Timer, load
 from workers.kernel import boottime_ns
@@ -127,9 +128,10 @@ class Glimpse:
         attempt = Attempt(self._target, self._dialed, lambda _: settled.set())
         if not settled.wait(self._spec.connect_timeout_ms / 1000 + _ATTEMPT_SLACK_S):
             raise Refused(Refusal("no connection in time: resolution or target() took too long"))
-        if isinstance(attempt.outcome, Opened):
-            return attempt.outcome
-        raise Refused(attempt.outcome or Refusal("the attempt ended without an outcome"))
+        outcome = attempt.outcome
+        if isinstance(outcome, Opened):
+            return outcome
+        raise Refused(outcome if isinstance(outcome, Refusal) else Refusal("the attempt ended without an outcome"))
 
     def _target(self) -> Target:
         number, checkpoint = self._link.number, self._task.checkpoint or ""
@@ -142,8 +144,9 @@ class Glimpse:
         return self._targets.target(url, headers, number, checkpoint)
 
     def _dialed(self, target: Target) -> Opened:
-        timeout_ns = self._spec.connect_timeout_ms * _MS
-        opened = dial(target, lambda: tls.context(tls.profile_of(self._spec)), timeout_ns, self._reached)
+        way = route.found(target, self._begun_ns + self._spec.connect_timeout_ms * _MS)
+        opened = dial(way, lambda: tls.context(tls.profile_of(self._spec)), reached=self._reached)
+        assert isinstance(opened, Opened)  # only a permission could run out
         if target.deflate:
             self._say("compression", "agreed on" if opened.inflater else "not agreed on, the server does not do it")
         return opened

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Protocol
 
-from workers.dial import Attempt, Opened
+from workers.attempt import Attempt
+from workers.dial import Opened
 from workers.frames import Message
 from workers.log import Log
 from workers.permission import Permissions
+from workers.route import Route
 from workers.session import Policy, Refusal
 from workers.target import Target
 from workers.troubles import Troubles
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Home(Protocol):
-    """`target` and `connect` are called in the thread of an attempt, `settled` also; all else on the loop."""
+    """`target`, `route` and `connect` are called in the thread of an attempt, `settled` also; all else on the loop."""
 
     policy: Policy
     log: Log
@@ -30,7 +32,9 @@ class Home(Protocol):
 
     def target(self, connection: Connection) -> Target: ...
 
-    def connect(self, target: Target) -> Opened: ...
+    def route(self, target: Target, deadline_ns: int) -> Route: ...
+
+    def connect(self, route: Route, begin_by_ns: int) -> Opened | Route: ...
 
     def settled(self, connection: Connection, attempt: Attempt) -> None: ...
 

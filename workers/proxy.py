@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from workers.session import Refusal, answered
-from workers.upgrade import Refused, status_of
+from workers.upgrade import Refused, ascii_name, status_of
 
 VARIABLES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _URL = re.compile(
@@ -91,7 +91,7 @@ def _matches(host: str, port: int, entry: str) -> bool:
         return False
     if ":" in host or host.replace(".", "").isdigit():
         return _is_within(host, name)
-    name = name.removeprefix("*").strip(".")
+    name = ascii_name(name.removeprefix("*").strip("."))
     return bool(name) and (host == name or host.endswith(f".{name}"))
 
 
@@ -108,12 +108,8 @@ def _is_within(host: str, network: str) -> bool:
 
 
 def request(proxy: Proxy, host: str, port: int) -> bytes:
-    """What asks for a tunnel. Raises `Refused`."""
-    try:
-        name = host if host.isascii() else host.encode("idna").decode()
-    except UnicodeError:
-        raise Refused(Refusal(f"{host} is no name of a host", permanent=True)) from None
-    place = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    """What asks for a tunnel."""
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     if proxy.authorization:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")

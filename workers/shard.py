@@ -26,11 +26,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers import doubt, rehearsal
+from workers.attempt import Attempt
 from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.checkpoint import Checkpoint
 from workers.connection import NEVER_NS, Connection
-from workers.dial import Attempt, Opened, dial, import_for
+from workers.dial import Opened, dial, import_for
 from workers.dispatch import Dispatch, real_clock
 from workers.failures import Failures
 from workers.frames import Message, Parser
@@ -45,6 +46,7 @@ from workers.marks import Marks
 from workers.means import Means
 from workers.outflow import Bell, Outflow
 from workers.permission import Permissions
+from workers.route import Route, found
 from workers.session import Policy, Refusal, policy_of
 from workers.sinks.condition import Condition
 from workers.sinks.interface import BadSink
@@ -305,8 +307,11 @@ class _Shard:
             url, headers = self._handler.target(connection)
         return self._targets.target(url, headers, number, checkpoint)
 
-    def connect(self, target: Target) -> Opened:
-        return dial(target, lambda: self._means.context(self._task.scope), self.policy.connect_timeout_ns)
+    def route(self, target: Target, deadline_ns: int) -> Route:
+        return found(target, deadline_ns)
+
+    def connect(self, route: Route, begin_by_ns: int) -> Opened | Route:
+        return dial(route, lambda: self._means.context(self._task.scope), begin_by_ns)
 
     def settled(self, connection: Connection, attempt: Attempt) -> None:
         self._settled.append((connection, attempt))

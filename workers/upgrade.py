@@ -45,7 +45,7 @@ class Request:
     def __init__(self, target: Target) -> None:
         url = _checked_url(target.url)
         self.secure = url["scheme"].lower() == "wss"
-        self.host, self.port = url["host"].strip("[]"), int(url["port"] or (443 if self.secure else 80))
+        self.host, self.port = ascii_name(url["host"].strip("[]")), int(url["port"] or (443 if self.secure else 80))
         self._key = binascii.b2a_base64(os.urandom(16), newline=False).decode()
         self._protocols: list[str] = []
         self._deflate = target.deflate
@@ -64,12 +64,17 @@ class Request:
             names.append(name.lower())
             lines.append(f"{name}: {value}")
         if "host" not in names:
-            lines.append(f"Host: {url['place']}")
+            lines.append(f"Host: {self._place(url['port'])}")
         if url["login"] is not None and "authorization" not in names:
             user, _, password = url["login"].partition(":")
             login = f"{unquote(user)}:{unquote(password)}"
             lines.append(f"Authorization: Basic {binascii.b2a_base64(login.encode(), newline=False).decode()}")
         return "\r\n".join([*lines, "", ""]).encode()
+
+    def _place(self, port: str | None) -> str:
+        """Host and port as the url has them."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if port is None else f"{name}:{port}"
 
     def _check_header(self, name: str, value: str) -> None:
         lower = name.lower()
@@ -124,6 +129,16 @@ def accept_of(key: str) -> str:
     """What an answer says to the key of a request."""
     digest = hashlib.sha1((key + _GUID).encode(), usedforsecurity=False).digest()
     return binascii.b2a_base64(digest, newline=False).decode()
+
+
+def ascii_name(host: str) -> str:
+    """Of a host, as it stands in DNS, in certificates and in what we send: A-labels (RFC 5890). Raises `Refused`."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        raise Refused(Refusal(f"{host} is no name of a host", permanent=True)) from None
 
 
 def _checked_url(text: str) -> re.Match[str]:

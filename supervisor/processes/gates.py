@@ -1,8 +1,8 @@
 """The parent's side of connect pacing: it answers on the board when a child may begin its next attempt to connect.
 
 A child writes a number (`ASKED`) and rings the bell, an eventfd that all children inherit; the answer is that number
-(`GRANTED`) and a time (`GRANTED_AT`). What one child is told by a server (`REFUSED_UNTIL`) becomes the floor of all
-children with the same key, also of those to come. `core.pacing` decides.
+(`GRANTED`) and a time (`GRANTED_AT`). What one child is told by a server (`REFUSED`) becomes a floor for all children
+with the same key (`FLOORS`), also for those to come. `core.pacing` decides.
 
 What holds: a child that rings without end costs a bounded part of the loop. Everything belongs to its thread.
 """
@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 from supervisor.core import pacing
 from supervisor.core.pacing import Gate
 from supervisor.processes.child import Child
-from workers.board import ASKED, FLOOR, GRANTED, GRANTED_AT, REFUSED_UNTIL
+from workers import floors
+from workers.board import ASKED, FLOORS, GRANTED, GRANTED_AT, REFUSED
 
 _LOOK_EVERY_S = 0.005
 
@@ -38,7 +39,7 @@ class Gates:
 
     def begun(self, child: Child) -> None:
         """Before it can do anything."""
-        child.slot.words[FLOOR] = self._gate(child).floor_ns
+        floors.write(child.slot.words, FLOORS, self._gate(child).floors)
 
     def ended(self, child: Child) -> None:
         """While its slot still says what it did last."""
@@ -72,13 +73,16 @@ class Gates:
                 self._answer(child)
 
     def _hear(self, child: Child) -> None:
+        heard = floors.read(child.slot.words, REFUSED)
+        if not heard:
+            return
         before = self._gate(child)
-        after = pacing.refused(before, child.slot.words[REFUSED_UNTIL], self._now_ns())
-        if after.floor_ns > before.floor_ns:
+        after = pacing.refused(before, heard, self._now_ns())
+        if after.floors != before.floors:
             self._gates[child.connect_key] = after
             for other in self._children():
                 if other.connect_key == child.connect_key:
-                    other.slot.words[FLOOR] = after.floor_ns
+                    floors.write(other.slot.words, FLOORS, after.floors)
 
     def _answer(self, child: Child) -> None:
         """One question at a time: a further one is answered when the child asks it, after this answer."""

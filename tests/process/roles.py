@@ -17,14 +17,15 @@ import time
 from functools import partial
 from pathlib import Path
 
+from workers import floors
 from workers.board import (
     ASKED,
-    FLOOR,
+    FLOORS,
     GRANTED,
     GRANTED_AT,
     HEARTBEAT,
     MESSAGES,
-    REFUSED_UNTIL,
+    REFUSED,
     STARTED,
     Slot,
 )
@@ -86,14 +87,14 @@ def _play(means: Means, scope: Scope, _task: Task, slot: Slot, wakeup_fd: int) -
         return _wait(wakeup_fd)
     if role == "refused":  # a server asks for so many seconds; each line is the floor that this child then sees
         seconds, path = argument.split()
-        slot.words[REFUSED_UNTIL] = boottime_ns() + int(float(seconds) * 1e9)
+        floors.write(slot.words, REFUSED, {floors.mark_of("feed"): boottime_ns() + int(float(seconds) * 1e9)})
         os.eventfd_write(means.parent_bell_fd, 1)
-        while not slot.words[FLOOR]:
+        while not slot.words[FLOORS]:
             time.sleep(0.001)
-        _append(path, slot.words[FLOOR])
+        _append(path, _floor(slot))
         return _wait(wakeup_fd)
     if role == "floor":
-        _append(argument, slot.words[FLOOR])
+        _append(argument, _floor(slot))
         return _wait(wakeup_fd)
     if role == "ring":  # without end
         while True:
@@ -114,6 +115,10 @@ def _granted(means: Means, slot: Slot) -> int:
     while boottime_ns() < at_ns:
         time.sleep((at_ns - boottime_ns()) / 1e9 + 0.0001)
     return at_ns
+
+
+def _floor(slot: Slot) -> int:
+    return floors.read(slot.words, FLOORS).get(floors.mark_of("feed"), 0)
 
 
 def _append(path: str, number: int) -> None:
