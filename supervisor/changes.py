@@ -8,7 +8,7 @@ part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.records import HISTORY_MAX, short_id
@@ -56,6 +56,11 @@ def change_of(entry: str) -> Change:
         return Change(None, "", None, entry, 1)
     epoch, owner, at, reason, times = match.groups()
     return Change(int(epoch), owner, int(at), reason, int(times or 1))
+
+
+def is_given_up(history: Sequence[str]) -> bool:
+    """Its last owner gave the shard up since its children crashed, and nobody has taken it since."""
+    return bool(history) and change_of(history[-1]).reason == "crashed"
 
 
 # --- writing ----------------------------------------------------------------------------------------------

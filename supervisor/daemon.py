@@ -27,7 +27,7 @@ from supervisor.courier import Courier
 from supervisor.journal import Journal
 from supervisor.metrics.metrics import Metrics
 from supervisor.notify import Notifier
-from supervisor.processes import children
+from supervisor.processes import child_events
 from supervisor.processes.children import Children
 from supervisor.reloader import Reloader
 from supervisor.serving import endpoint
@@ -38,6 +38,7 @@ from supervisor.tasks import task_for
 from workers.board import Board
 from workers.kernel import boottime_ns
 from workers.sinks.choice import is_class
+from workers.texts import printable
 from workers.tls import profile_of
 
 STATUS_EVERY_S = 1.0
@@ -79,6 +80,7 @@ class Daemon:
         self._begun = False
         self._drained = False  # by request, and no signal has come since
         self._timer: asyncio.TimerHandle | None = None
+        self._planned = False  # the timer is set anew before the loop rests
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}
         self._outdated: frozenset[str] = frozenset()  # shards whose children are to be replaced, and are not yet
         self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
@@ -186,7 +188,7 @@ class Daemon:
             return
         finally:
             self._stepping = False
-        self._set_timer()
+        self._plan()
 
     def _step(self, event: model.Event, at_ns: int) -> None:
         now = moment()
@@ -233,7 +235,15 @@ class Daemon:
         task = task_for(self.settings, stream, start, self._state.me, self._state.rules.host, os.environ)
         self._children.start(task, start.deadline_ns)
 
+    def _plan(self) -> None:
+        """Once in a turn of the loop: to find what is due next looks at every shard, and an answer to a batch of
+        renewals is 25 steps."""
+        if not self._planned:
+            self._planned = True
+            self._loop.call_soon(self._set_timer)
+
     def _set_timer(self) -> None:
+        self._planned = False
         if self._timer is not None:
             self._timer.cancel()
         if not self._begun:
@@ -249,18 +259,18 @@ class Daemon:
 
     # --- children -----------------------------------------------------------------------------------------
 
-    def _hear(self, event: children.ChildEvent) -> None:
+    def _hear(self, event: child_events.ChildEvent) -> None:
         match event:
-            case children.Ready():
+            case child_events.Ready():
                 self._begun = True  # by the first of them: who cannot run a child yet must not claim a shard
                 self._tick()
-            case children.Started(shard, epoch, pid):
+            case child_events.Started(shard, epoch, pid):
                 self._journal.write("info", "child.started", shard=shard, epoch=epoch, pid=pid)
-            case children.StartFailed(shard, epoch, reason):
+            case child_events.StartFailed(shard, epoch, reason):
                 self._journal.write("error", "child.exited", shard=shard, epoch=epoch, reason=f"no start: {reason}")
                 self._kills.pop((shard, epoch), None)
                 self._feed(model.Exited(shard, epoch, None, reason), boottime_ns())
-            case children.Exited(shard, epoch, report, at_ns):
+            case child_events.Exited(shard, epoch, report, at_ns, status):
                 if killed := self._kills.pop((shard, epoch), None):
                     reason, since_ns = killed
                     latency_ms = round((at_ns - since_ns) / MS, 3)
@@ -268,10 +278,10 @@ class Daemon:
                     self._journal.write(
                         "warning", "child.killed", shard=shard, epoch=epoch, reason=reason, latency_ms=latency_ms
                     )
-                self._feed(model.Exited(shard, epoch, report), at_ns)
-            case children.ExitStatus(shard, epoch, pid, status):
+                self._feed(model.Exited(shard, epoch, report, status or "ended"), at_ns)
+            case child_events.ExitStatus(shard, epoch, pid, status):
                 self._journal.write("info", "child.exited", shard=shard, epoch=epoch, pid=pid, reason=status)
-            case children.Complaint(text, of_configuration):
+            case child_events.Complaint(text, of_configuration):
                 event_name = "config.warning" if of_configuration else "child.exited"
                 self._journal.write("warning", event_name, reason=text)
         self._replace()
@@ -348,7 +358,7 @@ class Daemon:
         if not self._exit.done():
             self._exit.set_result((code, reason))
         if code not in (exits.OK, exits.UNRELEASED):
-            print(f"tenured: {reason}", file=sys.stderr)
+            print(f"tenured: {printable(reason)}", file=sys.stderr)
 
     def _health(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return health.health(self._state, boottime_ns(), self._courier.stuck)

@@ -33,7 +33,8 @@ class Claim:
     Condition: the row exists, `owner` is `seen_owner` (absent if None), `epoch` is `seen_epoch`, `beat` is
     between `beat_low` and `beat_high` (equal for a foreign row: exactly as observed), and it is not paused.
     Sets: owner, epoch, beat 0, nonce, duration_ms, policy, open 0, want, history, since, renewed_at; removes
-    quiet_ms, trouble and `forced`; removes `move` unless `keep_move`; sets the checkpoint only if it is not None.
+    quiet_ms and `forced`; removes `move` unless `keep_move`; sets the checkpoint only if it is not None; sets the
+    trouble, or removes it if it is empty.
     """
 
     shard: str
@@ -51,6 +52,7 @@ class Claim:
     at: int
     checkpoint: str | None = None
     keep_move: bool = False
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Renew:
 @dataclass(frozen=True, slots=True)
 class Release:
     """Give a lease up; sent only after the child was seen dead. Condition: `owner` and `epoch` are ours.
-    Removes owner, quiet_ms and trouble; sets nonce, open 0, history, renewed_at; the checkpoint only if not None."""
+    Removes owner and quiet_ms; sets nonce, open 0, history, renewed_at; the checkpoint only if not None; sets the
+    trouble, or removes it if it is empty."""
 
     shard: str
     owner: str
@@ -88,6 +91,7 @@ class Release:
     history: tuple[str, ...]
     checkpoint: str | None
     at: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,7 @@ def after_claim(row: Lease, claim: Claim) -> Lease:
         open=0,
         want=claim.want,
         quiet_ms=None,
-        trouble="",
+        trouble=claim.trouble,
         policy=claim.policy,
         since=claim.at,
         renewed_at=claim.at,

@@ -29,7 +29,11 @@ PURE = (
         for name in ("settings", "relations", "values", "keys", "digest", "example", "summary", "reference")
     ),
     *(ROOT / "supervisor" / "metrics" / f"{name}.py" for name in ("families", "gauges", "exposition")),
-    *(ROOT / "supervisor" / "showing" / f"{name}.py" for name in ("status", "holding", "selection", "telling")),
+    ROOT / "workers" / "texts.py",
+    *(
+        ROOT / "supervisor" / "showing" / f"{name}.py"
+        for name in ("status", "verdict", "holding", "selection", "telling")
+    ),
     *(
         ROOT / "supervisor" / "operating" / f"{name}.py"
         for name in ("operate", "moving", "orders", "candidates", "pulse", "sight", "traces", "words")

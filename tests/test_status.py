@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from supervisor.names import SHARDS_MAX
 from supervisor.records import Lease, Member, Snapshot, snapshot_from
-from supervisor.showing.status import CROWDED, FINE, STATES, FleetView, ShardView, view
+from supervisor.showing.status import CROWDED, STATES, FleetView, ShardView, view
+from supervisor.showing.verdict import FINE
 
 NOW = 1_800_000_000_000
 T_MS = 10_000
@@ -75,6 +76,33 @@ def test_each_state_of_a_shard_is_told_apart(row: Lease, state: str, degraded: b
     fleet = seen(member(ME), *FULL, row)
     assert states(fleet)[row.shard] == state
     assert fleet.degraded is degraded
+
+
+GAVE_UP = (f"7 x {NOW // 1000 - 12} crashed",)
+RESTARTS = (f"7 x {NOW // 1000 - 12} restart x3",)
+
+
+@pytest.mark.parametrize(
+    ("row", "fine"),
+    [
+        (lease("t/3"), True),
+        (lease("t/3", trouble="sink: collector.example:443 answered 401"), False),
+        (lease("t/3", trouble="its child exited with 1"), False),
+        (lease("t/3", history=RESTARTS), False),
+        (lease("t/3", owner=None, history=GAVE_UP, trouble="its child exited with 1"), False),
+        (lease("t/3", paused=True, trouble="sink: no answer"), True),
+        (lease("t/9", owner=None, history=GAVE_UP, trouble="its child exited with 1"), True),
+    ],
+    ids=["well", "refused", "crashed", "crashing", "given up", "paused", "retired"],
+)
+def test_a_fleet_is_never_fine_while_a_shard_is_in_trouble_or_its_child_crashes(row: Lease, fine: bool) -> None:
+    fleet = seen(member(ME), *FULL[:3], *([] if row.shard == "t/3" else FULL[3:]), row)
+    assert (only(fleet, row.shard).fine, fleet.degraded) == (fine, not fine)
+
+
+def test_a_fleet_is_not_fine_while_a_live_supervisor_goes_on_after_a_rejected_reload() -> None:
+    assert seen(member(ME, rejected="x.ini:3: no"), *FULL).degraded
+    assert not seen(member(ME), member("b:2:y", ago_ms=2 * T_MS, rejected="x.ini:3: no"), *FULL).degraded
 
 
 @pytest.mark.parametrize(
@@ -264,6 +292,10 @@ def test_a_quiet_shard_grows_older_between_renewals() -> None:
         (lease("t/0", trouble="sink: no answer", ago_ms=T_MS + 1), "sink: no answer"),
         (lease("t/0", trouble=""), None),
         (lease("t/0", owner=None, trouble="left by a version that does not know it"), None),
+        (
+            lease("t/0", owner=None, trouble="its child exited with 1", history=("7 x 12 crashed",)),
+            "its child exited with 1",
+        ),
     ],
 )
 def test_what_the_child_of_an_owned_shard_says_is_told_and_changes_no_state(row: Lease, trouble: str | None) -> None:
@@ -333,7 +365,10 @@ def test_whatever_stands_in_the_store_is_told_and_degraded_if_anything_is_not_fi
     assert {shard.shard for shard in fleet.shards} >= set(snapshot.leases) | set(configured)
     assert [each.id for each in fleet.supervisors] == sorted(snapshot.members)
     holding = any(shard.holding for shard in fleet.shards)
-    assert fleet.degraded == (bool(snapshot.bad) or holding or not set(found) <= set(FINE))
+    troubled = any(shard.trouble for shard in fleet.shards if shard.state == "held")
+    rejected = any(each.rejected for each in fleet.supervisors if each.state != "stale")
+    assert fleet.degraded >= (bool(snapshot.bad) or holding or troubled or rejected or not set(found) <= set(FINE))
+    assert fleet.degraded == (bool(snapshot.bad) or rejected or not all(shard.fine for shard in fleet.shards))
     assert fleet.counts == {state: found.count(state) for state in STATES if state in found}
 
 

@@ -28,6 +28,26 @@ def test_a_trouble_stands_on_the_board_until_it_is_over(slot: Slot) -> None:
     assert slot.read_trouble() == ""
 
 
+def test_the_last_words_stay_whatever_becomes_of_the_parts(slot: Slot) -> None:
+    troubles = Troubles(slot)
+    troubles.set("sink", "no answer")
+    troubles.end("the sink failed:\nno room")
+    assert slot.read_trouble() == "the sink failed: no room"
+    troubles.clear("sink")
+    troubles.set("handler", "an error")
+    troubles.end("and then that")
+    assert slot.read_trouble() == "the sink failed: no room"
+
+
+def test_of_long_last_words_the_end_is_shown_as_well_since_it_says_where(slot: Slot) -> None:
+    Troubles(slot).end(f"ValueError: {'x' * 500} at feed.py:12")
+    shown = slot.read_trouble()
+    assert shown is not None
+    assert len(shown) == TROUBLE_MAX_BYTES
+    assert shown.startswith("ValueError: x")
+    assert shown.endswith("x at feed.py:12")
+
+
 def test_of_several_troubles_the_first_is_shown_and_how_many_more_there_are(slot: Slot) -> None:
     troubles, shown = Troubles(slot), []
     for key in ("connection 10", "connection 2", "sink", "handler"):

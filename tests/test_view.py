@@ -271,6 +271,15 @@ def test_a_shard_that_nobody_owns_since_it_crashed_says_so_beside_it_and_below(
     assert ("NOTE" in text_of(fleet)) is bool(told)
 
 
+def test_the_first_line_counts_what_is_held_and_yet_in_trouble_and_rejected_reloads() -> None:
+    rows = [lease("t/0", trouble="its child exited with 1"), lease("t/1", trouble="sink: no answer"), *FULL[2:]]
+    fleet = seen(member(ME, rejected="x.ini:3: no"), *rows)
+    first = "fleet f is degraded: 4 shards, all held; 4 of 8 connections open; 2 shards in trouble; 1 supervisor live; "
+    assert headline(fleet) == f"{first}1 supervisor rejected the last reload"
+    assert "in trouble: t/0-1; the note says what it is" in troubles(fleet)
+    assert text_of(fleet).splitlines()[3].split()[0] == "t/0"
+
+
 def test_a_paused_shard_does_not_crash() -> None:
     fleet = seen(lease("t/0", owner=None, paused=True, history=(dated("7 x {12} crashed x4"),)))
     assert troubles(fleet) == []

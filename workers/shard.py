@@ -86,7 +86,8 @@ class _Stream:
     marks: Marks
 
 
-def _unfit(means: Means, reason: str, task: Task, _slot: Slot, _wakeup_fd: int) -> int:
+def _unfit(means: Means, reason: str, task: Task, slot: Slot, _wakeup_fd: int) -> int:
+    Troubles(slot).end(reason)
     Log(means.write_log, task)("child.failed", "ERROR", reason=reason)
     return BAD_CONFIGURATION
 
@@ -99,10 +100,11 @@ def _serve(stream: _Stream, task: Task, slot: Slot, wakeup_fd: int) -> int:
         return _unfit(means, str(error), task, slot, wakeup_fd)
     try:
         return shard.run(wakeup_fd)
-    except Exception:
+    except Exception as error:
+        shard.troubles.end(in_words(error))
         raise
     except BaseException as error:  # of a handler, `SystemExit` for example; what is an Exception, `dispatch` takes
-        shard.log("child.failed", "ERROR", reason=f"the handler ended the process: {in_words(error)}")
+        shard.failed(f"the handler ended the process: {in_words(error)}")
         return FAILED
 
 
@@ -188,7 +190,7 @@ class _Shard:
             told = ShardOfHandler(task.shard, task.scope.spec.stream, task.index, task.epoch, task.checkpoint, count)
             handler = self._handler
             if not self._dispatch.call(lambda: handler.start(told)):
-                self.log("child.failed", "ERROR", reason=f"the handler's start raised {self._raised}")
+                self.failed(f"the handler's start raised {self._raised}")
                 return False
         words[STARTED] = words[HEARTBEAT] = boottime_ns()
         return True
@@ -255,8 +257,13 @@ class _Shard:
         failure = self._dispatch.failure if self._dispatch else None
         return in_words(failure.error, file_of(type(self._handler))) if failure else "an error"
 
-    def _fail(self, reason: str) -> None:
+    def failed(self, reason: str) -> None:
+        """The last words of this child."""
+        self.troubles.end(reason)
         self.log("child.failed", "ERROR", reason=reason)
+
+    def _fail(self, reason: str) -> None:
+        self.failed(reason)
         self._status = FAILED
         self._stop()
 
@@ -288,7 +295,7 @@ class _Shard:
     def _finish(self) -> int:
         self._outflow.finish()
         if self._outflow.failure and self._status == STOPPED:
-            self.log("child.failed", "ERROR", reason=f"the sink failed: {self._outflow.failure}")
+            self.failed(f"the sink failed: {self._outflow.failure}")
             return FAILED
         return self._status
 

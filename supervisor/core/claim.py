@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.changes import history_after
+from supervisor.changes import history_after, is_given_up
 from supervisor.core.lease import UNCONFIGURED, release
 from supervisor.core.model import MS, Apply, Log, Read, Start
 from supervisor.core.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
@@ -125,6 +125,7 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
         at=turn.now.unix_ms,
         checkpoint=tenure.checkpoint if tenure else None,
         keep_move=tenure is not None,
+        trouble=shard.crash if tenure else row.trouble if row.owner is None and is_given_up(row.history) else "",
     )
     turn.out.append(Apply(claim))
     asked = isinstance(shard.phase, Wanted) and shard.phase.asking
@@ -171,7 +172,7 @@ def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Sh
 def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     tenure = _tenure(turn, phase.claim, row, phase.sent_ns)
     turn.look |= phase.asked
-    shard = replace(shard, unsettled=(), abandoned=False, gave_up_ns=None)
+    shard = replace(shard, unsettled=(), abandoned=False, gave_up_ns=None, crash=phase.claim.trouble)
     deadline_ns = tenure.deadline_ns
     if turn.draining or shard.rule is None or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.changes import history_after
-from supervisor.core import restart
+from supervisor.core import crash, restart
 from supervisor.core.model import MS, SECOND, Apply, Exited, Extend, Kill, Log, Report, Stop
 from supervisor.core.phases import Dying, Held, Idle, Releasing, Shard, Turn, Vacant
 from supervisor.core.tenure import Attempt, Copied, Lost, Tenure, judge, prove
@@ -50,7 +50,8 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
     report = report or Report(tenure.epoch)
     beat = tenure.beat_tried + 1
     nonce = turn.now.nonce(f"{shard.name} {tenure.epoch} {beat}")
-    troubled = tenure.troubled or bool(report.trouble)
+    trouble = shard.crash or report.trouble
+    troubled = tenure.troubled or bool(trouble)
     write = Renew(
         shard=shard.name,
         owner=tenure.owner,
@@ -65,7 +66,7 @@ def renewal(shard: Shard, turn: Turn, report: Report | None) -> tuple[Shard, Ren
         policy=tenure.policy,
         checkpoint=report.checkpoint or tenure.checkpoint,
         at=turn.now.unix_ms,
-        trouble=report.trouble if troubled else None,
+        trouble=trouble if troubled else None,
     )
     applied, *tried = tenure.attempts
     if len(tried) >= ATTEMPTS_MAX:
@@ -178,6 +179,8 @@ def tick_held(shard: Shard, turn: Turn, report: Report | None) -> Shard:
     if held.stage == "starting" and report and report.started:
         held = replace(held, stage="running", since_ns=now_ns)
         shard = replace(shard, phase=held)
+    if shard.crash and held.stage == "running" and now_ns >= held.since_ns + crash.OVER_AFTER_NS:
+        shard = replace(shard, crash="")
     shard, held = _pass_deadline(shard, turn, held)
     if held.stage == "killing":
         return shard
@@ -269,7 +272,7 @@ def exited(shard: Shard, turn: Turn, event: Exited) -> Shard:
         # The kernel's timer was quicker than we: we were stopped, or late.
         turn.out.append(Log("error", "lease.fenced", shard.name, event.epoch, _fence_reason(phase, turn)))
     elif phase.crashed:
-        return _crashed(shard, turn, tenure)
+        return _crashed(shard, turn, tenure, crash.sentence(phase, event))
     return replace(shard, phase=Vacant(tenure, turn.ns))
 
 
@@ -278,11 +281,11 @@ def _fence_reason(held: Held, turn: Turn) -> str:
     return f"nothing was renewed for {silent_s:.1f} s; {held.cause or 'no answer'}"
 
 
-def _crashed(shard: Shard, turn: Turn, tenure: Tenure) -> Shard:
+def _crashed(shard: Shard, turn: Turn, tenure: Tenure, why: str) -> Shard:
     window_ns = turn.rules.crash_window_ns
     crashes = restart.remember(shard.crashes, turn.ns, window_ns)
     start_ns = restart.start_at(crashes, window_ns, turn.now.fraction(f"crash {shard.name}"))
-    shard = replace(shard, crashes=crashes, start_ns=start_ns)
+    shard = replace(shard, crashes=crashes, start_ns=start_ns, crash=why)
     if len(crashes) >= turn.rules.crash_limit or start_ns >= tenure.deadline_ns:
         return release(replace(shard, gave_up_ns=turn.ns, failed_ns=turn.ns), turn, tenure, "crashed")
     return replace(shard, phase=Vacant(tenure, start_ns))
@@ -301,6 +304,7 @@ def release(shard: Shard, turn: Turn, tenure: Tenure, reason: str) -> Shard:
         history=history_after(tenure.row.history, tenure.epoch, tenure.owner, turn.now.unix_ms, reason),
         checkpoint=tenure.checkpoint,
         at=turn.now.unix_ms,
+        trouble=shard.crash if reason == "crashed" else "",
     )
     turn.out.append(Apply(write))
     if shard.gave_up_ns is not None:

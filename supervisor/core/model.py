@@ -170,12 +170,13 @@ class SnapshotFailed:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The child's pidfd became readable, or it never came to be (`reason` says why). `report`: its last words."""
+    """The child's pidfd became readable, or it never came to be: then there is no report. `report`: its last words.
+    `reason`: how it ended, or why it never came to be."""
 
     shard: str
     epoch: int
     report: Report | None = None
-    reason: str = "exited"
+    reason: str = "ended"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Tenure:
     policy: str
     margin_ns: int
     answered_ns: int  # when the claim was answered: a read asked before shows the past
-    troubled: bool = False  # a renewal that was sent told of a trouble, so that the row may carry one
+    troubled: bool = False  # its claim or a renewal that was sent told of a trouble, so that the row may carry one
 
     @property
     def applied(self) -> Attempt:
@@ -97,6 +97,7 @@ def begin(claim: Claim, row: Lease, sent_ns: int, answered_ns: int, margin_ns: i
         policy=claim.policy,
         margin_ns=margin_ns,
         answered_ns=answered_ns,
+        troubled=bool(claim.trouble),
     )
 
 

@@ -11,6 +11,7 @@ import signal
 from dataclasses import dataclass
 
 from supervisor.core.model import Report
+from supervisor.processes.child_events import Exited
 from supervisor.processes.server import described
 from workers import board as words_of
 from workers.board import Slot
@@ -19,8 +20,9 @@ from workers.wire import Start
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """`doomed`: it is to die at birth. `gone`: its pidfd was seen readable. `killed`: by us. `server_pid`: of the fork
-    server that made it. `deadline_ns` is what the slot said when it was given up."""
+    """`doomed`: it is to die at birth. `gone`: its pidfd was seen readable. `killed`: by us; `signalled`: also in any
+    other way. `server_pid`: of the fork server that made it. `deadline_ns` is what the slot said when it was given up.
+    `status`: how it ended, once that is known. `untold`: its death, of which nobody was told yet."""
 
     shard: str
     start: Start
@@ -32,6 +34,9 @@ class Child:
     doomed: bool = False
     gone: bool = False
     killed: bool = False
+    signalled: bool = False
+    status: str = ""
+    untold: Exited | None = None
     server_pid: int = 0
     deadline_ns: int = 0
     checkpoint: str | None = None
@@ -87,6 +92,7 @@ class Child:
         return described(status)
 
     def signal(self, number: signal.Signals) -> None:
+        self.signalled = True
         self.killed = self.killed or number == signal.SIGKILL
         with contextlib.suppress(ProcessLookupError):  # it is gone, and its pidfd is about to say so
             signal.pidfd_send_signal(self.pidfd, number)

@@ -4,7 +4,8 @@ What holds:
 
 - every `start` ends in exactly one `Exited` or `StartFailed`, and there is no second child of a shard before that;
 - `Exited` means that the pidfd was readable: the process is gone. Nothing else (an exit notice, an end of file, a dead
-  fork server) is ever taken for a death. Only then is the slot of the board free for another child;
+  fork server) is ever taken for a death. Only then is the slot of the board free for another child. A death that we had
+  no part in is told with its exit status, which is there in a moment, or after `STATUS_MAX_S` without;
 - a child gets its deadline, then its epoch, and the epoch only when its pidfd is held here. `StartFailed` means that
   the epoch was never written, so that the process, if there is one, has done and will do nothing;
 - signals go through pidfds, at once, from within the call. A child that is killed before it exists dies at birth;
@@ -25,10 +26,18 @@ import resource
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from supervisor.core.model import Report
 from supervisor.processes.child import Child
+from supervisor.processes.child_events import (
+    ChildEvent,
+    Complaint,
+    Exited,
+    ExitStatus,
+    Ready,
+    Started,
+    StartFailed,
+)
 from supervisor.processes.gates import Gates
 from supervisor.processes.nurseries import Nurseries
 from supervisor.processes.nursery import Died
@@ -42,59 +51,7 @@ from workers.tls import Profile
 from workers.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
 from workers.wire import Ready as ServerReady
 
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A fork server has imported everything and begins to fork; once for each fork server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The child exists and has its epoch."""
-
-    shard: str
-    epoch: int
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartFailed:
-    """There is no child of this epoch, or it will never do anything. `reason` is one phrase."""
-
-    shard: str
-    epoch: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """The child is gone. `report` is what its slot last said; `at_ns` when that was seen."""
-
-    shard: str
-    epoch: int
-    report: Report
-    at_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
-    """How a child ended, in words, for logs; before or after its `Exited`, and not always."""
-
-    shard: str
-    epoch: int
-    pid: int
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """A sentence for the log about the fork server, or about something configured that it could not import."""
-
-    text: str
-    of_configuration: bool = False
-
-
-ChildEvent = Ready | Started | StartFailed | Exited | ExitStatus | Complaint
+STATUS_MAX_S = 0.1
 
 
 class Children:
@@ -272,7 +229,16 @@ class Children:
         self._free(child)
         child.gone = True
         self._let_go(child)
-        self._on_event(Exited(child.shard, child.epoch, report, self._now_ns()))
+        child.untold = Exited(child.shard, child.epoch, report, self._now_ns())
+        if child.signalled or child.pid not in self._unreaped:
+            self._tell(child)
+        else:
+            self._loop.call_later(STATUS_MAX_S, self._tell, child)
+
+    def _tell(self, child: Child) -> None:
+        if child.untold is not None:
+            exited, child.untold = dataclasses.replace(child.untold, status=child.status), None
+            self._on_event(exited)
 
     def _free(self, child: Child) -> None:
         child.deadline_ns = child.slot.words[words_of.DEADLINE]
@@ -288,7 +254,9 @@ class Children:
             return
         self._adopted.pop(pid, None)
         self._let_go(child)
-        self._on_event(ExitStatus(child.shard, child.epoch, pid, child.ended(status, self._now_ns())))
+        child.status = child.ended(status, self._now_ns())
+        self._on_event(ExitStatus(child.shard, child.epoch, pid, child.status))
+        self._tell(child)
 
     def _let_go(self, child: Child) -> None:
         """The pidfd names the process without doubt until it is both gone and reaped."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from workers.texts import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -93,13 +95,3 @@ def cell(text: object, style: str = "") -> Text:
 
     shown = str(text)
     return Text(printable(shown if len(shown) <= _CELL_MAX else f"{shown[:_CELL_MAX]}..."), style)
-
-
-def printable(text: str) -> str:
-    """What would not be seen, moves the cursor, or turns the direction of writing, as its code."""
-    return "".join(each if each.isprintable() else _code(each) for each in text)
-
-
-def _code(character: str) -> str:
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

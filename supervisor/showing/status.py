@@ -15,9 +15,8 @@ at, and no decision of a supervisor reads them. States of a shard, in the order 
 Of shards that have no row, but that a supervisor names, at most `SHARDS_MAX` are there; who names the others is told as
 if its row were bad.
 
-The fleet is degraded unless each shard is held, paused or retired, and none may be run by an owner that is cut off
-(see `holding`). A row that does not parse degrades it, too; a flaw of one that does is only shown. The fields of these
-classes are the keys of `status --json`, which docs/status.md lists.
+Whether the fleet is degraded is judged by `verdict`. The fields of these classes are the keys of `status --json`, which
+docs/status.md lists.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from supervisor.changes import Change, changes_of, full_ids
+from supervisor.changes import Change, changes_of, full_ids, is_given_up
 from supervisor.names import SHARDS_MAX, expand, missing, union
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.showing.holding import contacts_of, may_hold
+from supervisor.showing.verdict import is_degraded, judged
 
 STATES = ("silent", "stale", "homeless", "free", "held", "paused", "retired")  # what is wrong first
 CROWDED = f"not all of its shards are listed: all supervisors together name more than {SHARDS_MAX} that have no row"
-FINE = ("held", "paused", "retired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,14 @@ class ShardView:
     """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `starting`: it is held,
     and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: under the policy `hold`
     its owner, or one that was removed by force, may be holding its connections. `trouble`: what its child said, when
-    the owner last renewed, is wrong with it. `history`: oldest first."""
+    the owner last renewed, is wrong with it, or why its last child ended. `fine`: see `verdict`. `history`: oldest
+    first."""
 
     shard: str
     owner: str | None
     epoch: int
     state: str
+    fine: bool
     starting: bool
     since: int
     open: int
@@ -117,9 +118,11 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     full = full_ids((*snapshot.members, *(owner for owner in held if owner is not None)))
     contacts = contacts_of(snapshot.members.values())
     shards = tuple(
-        _unclaimed(shard, shard in roomy or not live)
+        judged(_unclaimed(shard, shard in roomy or not live), now_unix_ms)
         if (lease := snapshot.leases.get(shard)) is None
-        else _shard(lease, is_wanted(shard), shard in roomy or not live, full, contacts, now_unix_ms)
+        else judged(
+            _shard(lease, is_wanted(shard), shard in roomy or not live, full, contacts, now_unix_ms), now_unix_ms
+        )
         for shard in sorted({*snapshot.leases, *without_row, *configured}, key=natural)
     )
     usual = _usual([member.digest for member in live])
@@ -152,7 +155,7 @@ def fleet_of(
 ) -> FleetView:
     """These parts as one, with what follows from them."""
     found = Counter(shard.state for shard in shards)
-    degraded = bool(bad) or any(shard.holding or shard.state not in FINE for shard in shards)
+    degraded = is_degraded(shards, supervisors, bad)
     counts = {state: found[state] for state in STATES if found[state]}
     return FleetView(fleet, expected, at, degraded, counts, supervisors, shards, dict(bad), dict(flaws))
 
@@ -200,6 +203,7 @@ def _unclaimed(shard: str, has_room: bool) -> ShardView:
         owner=None,
         epoch=0,
         state="free" if has_room else "homeless",
+        fine=False,
         starting=False,
         since=0,
         open=0,
@@ -231,12 +235,13 @@ def _shard(
         owner=lease.owner,
         epoch=lease.epoch,
         state=state,
+        fine=False,
         starting=state == "held" and lease.beat == 0,
         since=lease.since,
         open=lease.open,
         want=lease.want,
         quiet_ms=None if lease.quiet_ms is None else lease.quiet_ms + ago_ms,
-        trouble=None if lease.owner is None else lease.trouble or None,
+        trouble=(lease.trouble or None) if lease.owner is not None or is_given_up(lease.history) else None,
         renewed_ago_ms=ago_ms if lease.renewed_at else None,
         policy=lease.policy,
         holding=may_hold(lease, contacts, now_unix_ms),

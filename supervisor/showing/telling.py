@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import takewhile
 
-from supervisor.changes import Change
 from supervisor.configuration.values import duration_text
 from supervisor.core import wishes
 from supervisor.names import compact
 from supervisor.records import short_id
-from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
+from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView
+from supervisor.showing.verdict import FINE, is_in_trouble, last_crash, refuses
 
 _LISTED_MAX = 12
 _FOLDED_MAX = 60
-_RESTARTS_MIN = 3
-_CRASHES_WITHIN_S = 300
 _HINTS = {
     "silent": "owned and renewed, but no connection is open; the note says why, or the log of the owner",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
@@ -46,9 +42,13 @@ def headline(fleet: FleetView, whole: FleetView | None = None) -> str:
         parts.append(f"{sum(shard.open for shard in known)} of {_number(wanted, 'connection')} open")
     if holding := sum(shard.holding for shard in fleet.shards):
         parts.append(f"{_number(holding, 'shard')} may be run by an owner that is cut off")
+    if troubled := sum(map(is_in_trouble, fleet.shards)):
+        parts.append(f"{_number(troubled, 'shard')} in trouble")
     if starting := sum(shard.starting for shard in fleet.shards):
         parts.append(f"{_number(starting, 'shard')} just started")
     parts.append(_supervisors((whole or fleet).supervisors))
+    if refusing := sum(map(refuses, fleet.supervisors)):
+        parts.append(f"{_number(refusing, 'supervisor')} rejected the last reload")
     name = f"{'this part of ' if whole else ''}fleet {fleet.fleet or '(unnamed)'}"
     return f"{name} is {'degraded' if fleet.degraded else 'fine'}: {'; '.join(parts)}"
 
@@ -126,7 +126,7 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
         wish = wishes.parse(shard.move)
         target = "anybody else" if wish.target is None else names.get(wish.target, wish.target)
         told.append(f"to go to {target}, {'to even the loads' if wish.by_peer else 'as an operator wishes'}")
-    if crash := _crash(shard, at):
+    if crash := last_crash(shard, at):
         who = names.get(crash.owner, crash.owner)
         given_up = f", and {who} gave it up" if shard.owner is None else ""
         told.append(f"its child {_ended(crash.times)} {ago(at - (crash.at or 0) * 1000)}{given_up}")
@@ -146,19 +146,6 @@ def note_of(group: Sequence[ShardView]) -> str:
 
 def _ended(times: int) -> str:
     return "ended" if times == 1 else f"ended {times} times, the last time"
-
-
-def _crash(shard: ShardView, at: int) -> Change | None:
-    """The last end of a child that ended without having been asked to: one that made its owner give the shard up, or of
-    several in a row; `times`: how many. One of long ago counts only while nobody tries again."""
-    in_a_row = takewhile(lambda change: change.reason in ("claimed", "restart", "crashed"), reversed(shard.history))
-    ends = [change for change in in_a_row if change.reason != "claimed" and change.at is not None]
-    times = sum(change.times for change in ends)
-    given_up = any(change.reason == "crashed" for change in ends)
-    if not ends or shard.state == "paused" or not (given_up or (shard.owner is not None and times >= _RESTARTS_MIN)):
-        return None
-    lately = at // 1000 - (ends[0].at or 0) < _CRASHES_WITHIN_S
-    return replace(ends[0], times=times) if lately or shard.owner is None else None
 
 
 def ago(ms: int | None) -> str:
@@ -194,7 +181,9 @@ def troubles(fleet: FleetView, whole: FleetView | None = None) -> list[str]:
     told += [f"{state}: {hints[state]}" for state in STATES if state in fleet.counts and state not in FINE]
     if held := folded([shard.shard for shard in fleet.shards if shard.holding]):
         told.append(f"holding: {held}; under outage_policy = hold an owner that is cut off from the store goes on")
-    crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := _crash(shard, fleet.at))]
+    if troubled := folded([shard.shard for shard in fleet.shards if is_in_trouble(shard) and shard.trouble]):
+        told.append(f"in trouble: {troubled}; the note says what it is")
+    crashes = [(shard.shard, crash.owner) for shard in fleet.shards if (crash := last_crash(shard, fleet.at))]
     if crashes:
         hosts = _listed(sorted({names.get(owner, owner) for _, owner in crashes}))
         shards = folded([shard for shard, _ in crashes])

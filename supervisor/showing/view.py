@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from supervisor.showing.screen import Grid, Row, cell
-from supervisor.showing.status import FINE, STATES, FleetView, ShardView, SupervisorView
+from supervisor.showing.status import STATES, FleetView, ShardView, SupervisorView
 from supervisor.showing.telling import age, ago, folded, headline, labels, note, note_of, remarks, troubles
+from supervisor.showing.verdict import is_in_trouble
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -87,8 +88,8 @@ class Picture:
 
 
 def _of_shards(fleet: FleetView, names: dict[str, str], every: bool) -> tuple[list[Row], ...]:
-    wrong = [shard for shard in fleet.shards if shard.state not in FINE]
-    fine = [shard for shard in fleet.shards if shard.state in FINE]
+    wrong = [shard for shard in fleet.shards if not shard.fine]
+    fine = [shard for shard in fleet.shards if shard.fine]
     if every or len(fleet.shards) <= ROWS_MAX:
         return ([_of_shard(shard, names, fleet.at) for shard in wrong + fine],)
     special = wrong + [shard for shard in fine if note(shard, names, fleet.at)]
@@ -102,7 +103,7 @@ def _of_shards(fleet: FleetView, names: dict[str, str], every: bool) -> tuple[li
 def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
     return {
         "SHARD": cell(shard.shard),
-        "STATE": cell(shard.state, _STYLES.get(shard.state, "")),
+        "STATE": cell(shard.state, "yellow" if is_in_trouble(shard) else _STYLES.get(shard.state, "")),
         "OWNER": cell(_owner(shard.owner, names)),
         "EPOCH": cell(shard.epoch or "-"),
         "SINCE": cell(ago(at - shard.since) if shard.since else "-"),

@@ -182,7 +182,8 @@ def _claim(write: Claim) -> Change:
     }
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
-    removes = ("quiet_ms", "trouble", "forced") + (() if write.keep_move else ("move",))
+    sets |= _trouble(write)
+    removes = ("quiet_ms", "forced", *_no_trouble(write)) + (() if write.keep_move else ("move",))
     terms = (
         _is("owner", write.seen_owner),
         Equals("epoch", write.seen_epoch),
@@ -219,8 +220,17 @@ def _release(write: Release) -> Change:
     sets: dict[str, Value] = {"nonce": write.nonce, "open": 0, "history": write.history, "renewed_at": write.at}
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
+    sets |= _trouble(write)
     terms = (Equals("owner", write.owner), Equals("epoch", write.epoch))
-    return Change(write.shard, sets, ("owner", "quiet_ms", "trouble"), terms)
+    return Change(write.shard, sets, ("owner", "quiet_ms", *_no_trouble(write)), terms)
+
+
+def _trouble(write: Claim | Release) -> dict[str, Value]:
+    return {"trouble": write.trouble} if write.trouble else {}
+
+
+def _no_trouble(write: Claim | Release) -> tuple[str, ...]:
+    return () if write.trouble else ("trouble",)
 
 
 def _wish(write: Wish) -> Change:

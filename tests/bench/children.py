@@ -20,7 +20,8 @@ import time
 import psutil
 import websocket
 
-from supervisor.processes.children import ChildEvent, Children, Exited, Started, StartFailed
+from supervisor.processes.child_events import ChildEvent, Exited, Started, StartFailed
+from supervisor.processes.children import Children
 from tests.process.conftest import ROOT, task
 from workers.board import STARTED, Board, Slot
 from workers.child import Run

@@ -158,6 +158,12 @@ def test_a_trouble_goes_with_the_epoch_that_had_it(store: Store, owned: Lease) -
     assert read(store).trouble == ""
 
 
+def test_a_claim_and_a_release_can_say_why_a_child_ended(store: Store, owned: Lease) -> None:
+    for write in (claim, release, claim):
+        assert isinstance(store.apply(write(read(store), trouble="its child exited with 1"), TIMEOUT_S), Applied)
+        assert read(store).trouble == "its child exited with 1"
+
+
 @pytest.mark.parametrize("landed", [0, 1, 2, 3])
 def test_a_renewal_is_applied_whichever_of_the_attempts_since_the_last_applied_one_landed(
     store: Store, owned: Lease, landed: int

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from supervisor.processes.children import ChildEvent, Children, Exited, ExitStatus, Started, StartFailed
+from supervisor.processes.child_events import ChildEvent, Exited, ExitStatus, Started, StartFailed
+from supervisor.processes.children import Children
 from workers.board import Board
 from workers.kernel import boottime_ns
 from workers.spec import Scope, StreamSpec, Task

@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 
 from supervisor.lock import take
-from supervisor.processes.children import ChildEvent, Children
+from supervisor.processes.child_events import ChildEvent
+from supervisor.processes.children import Children
 from tests.process.conftest import task
 from workers.board import Board
 from workers.kernel import boottime_ns

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from supervisor.processes.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
+from supervisor.processes.child_events import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from supervisor.processes.server import scrubbed
 from tests.process.conftest import House, task
 from tests.wait import until

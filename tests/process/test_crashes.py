@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,57 @@ def test_every_exit_code_and_fatal_signal_leads_to_a_restart_with_the_reason_log
             assert (exited["epoch"], exited["reason"]) == (first, reason)
         assert len(host.log("child.started", shard="s/healthy")) == 1
         assert host.stop() == 0
+
+
+DYING = """
+import os, signal
+from tenured import Handler
+
+class Dying(Handler):
+    def start(self, shard):
+        if shard.index == "signal":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        raise KeyError("price")
+"""
+
+
+@pytest.mark.parametrize("crash_limit", [1, 1000])
+def test_why_a_child_ends_again_and_again_is_in_status_and_history_from_the_first_time_on(
+    tmp_path: Path, feed: FeedProcess, crash_limit: int
+) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    line = DYING.splitlines().index('        raise KeyError("price")') + 1
+    reasons = {
+        "s/raises": f"its child exited with 1; it said: the handler's start raised KeyError: 'price' at {tmp_path}",
+        "s/signal": "its child was killed by SIGSEGV",
+    }
+    host = Host(
+        tmp_path / "a",
+        f"sqlite:///{tmp_path}/leases.db",
+        feed.url("a"),
+        lease_duration="10s",
+        indices=["raises", "signal"],
+        supervisor=[f"crash_limit = {crash_limit}"],
+        stream=[f"handler = {tmp_path}/dying.py:Dying"],
+    )
+    with host:
+        for shard, reason in reasons.items():
+            until(lambda shard=shard: host.log("child.exited", shard=shard), 30)
+
+            def told(shard: str = shard) -> str:
+                return tenured("status", "--shard", shard, "-c", str(host.config)).stdout
+
+            def said(shard: str = shard) -> str:
+                return " ".join(tenured("history", shard, "-c", str(host.config)).stdout.split())
+
+            until(lambda told=told, reason=reason: reason[:60] in told(), 10)
+            assert " is degraded: " in told().splitlines()[0]
+            assert tenured("status", "-c", str(host.config)).returncode == 1
+            assert reason[:60] in said()
+        whole = json.loads(tenured("status", "--json", "-c", str(host.config)).stdout)
+        troubles = {shard["shard"]: shard["trouble"] for shard in whole["shards"]}
+        assert troubles["s/signal"] == reasons["s/signal"]
+        assert troubles["s/raises"].endswith(f"dying.py:{line}")
 
 
 def test_a_handler_that_cannot_be_imported_is_named_and_the_host_is_not_ready_while_its_shard_waits(

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor.processes.children import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
+from supervisor.processes.child_events import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from tests.process.conftest import House
 from workers.tls import Profile
 

@@ -134,7 +134,7 @@ class ModelStore:
                     nonce=write.nonce,
                     open=0,
                     quiet_ms=None,
-                    trouble="",
+                    trouble=write.trouble,
                     history=write.history,
                     checkpoint=row.checkpoint if write.checkpoint is None else write.checkpoint,
                     renewed_at=write.at,

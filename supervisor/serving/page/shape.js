@@ -3,7 +3,6 @@
 // the document. Everything from a row is untrusted: it leaves here as text that can be seen, and as nothing else.
 
 const STATES = ["homeless", "stale", "silent", "free", "paused", "held", "retired"];
-const PROBLEMS = new Set(["homeless", "stale", "silent", "free"]);
 
 const MEANING = {
   __proto__: null, // a row may call its state `constructor`
@@ -115,7 +114,7 @@ function wished(move) {
 function verdict(data) {
   const counts = data.counts ?? {};
   const total = data.shards.length;
-  const wrong = data.shards.filter((each) => PROBLEMS.has(each.state) || each.holding).length;
+  const wrong = data.shards.filter((each) => !each.fine).length;
   const known = data.shards.filter((each) => each.owner && !each.starting);
   const open = known.reduce((sum, each) => sum + each.open, 0);
   const want = known.reduce((sum, each) => sum + each.want, 0);
@@ -125,8 +124,10 @@ function verdict(data) {
   const summary = `${supervisors} · ${grouped(open)} of ${count(want, "connection")} open`;
   if (total === 0) return { kind: "wait", headline: "No shards yet", summary };
   const bad = Object.keys(data.bad ?? {}).length;
-  if (wrong === 0 && bad === 0) return { kind: "good", headline: allIsWell(total, counts), summary };
-  if (wrong === 0) return { kind: "bad", headline: `${count(bad, "row does", "rows do")} not parse`, summary };
+  const refusing = data.supervisors.filter((each) => each.rejected && each.state !== "stale").length;
+  if (!data.degraded) return { kind: "good", headline: allIsWell(total, counts), summary };
+  if (wrong === 0 && bad > 0) return { kind: "bad", headline: `${count(bad, "row does", "rows do")} not parse`, summary };
+  if (wrong === 0) return { kind: "bad", headline: `${count(refusing, "reload was", "reloads were")} rejected`, summary };
   const need = wrong === 1 ? "needs" : "need";
   return { kind: "bad", headline: `${grouped(wrong)} of ${count(total, "shard")} ${need} attention`, summary };
 }

@@ -110,7 +110,7 @@ function drawGroup(name, shards, grouping) {
   if (chosen.grouping === "state") mark(group, "data-state", name);
   else {
     delete group.dataset.state;
-    shards.sort((a, b) => PROBLEMS.has(b.state) - PROBLEMS.has(a.state));
+    shards.sort((a, b) => a.fine - b.fine);
   }
   say(group.querySelector(".group-name"), printable(grouping.named(name)));
   say(group.querySelector(".count"), grouped(shards.length));
