@@ -23,6 +23,8 @@ from typing import Any, TextIO, cast
 
 from pythonjsonlogger.json import JsonFormatter
 
+from workers.terminal import text_line
+
 # The names that `event` can have, here and in the lines that children write; a test reads the code for others.
 EVENTS = frozenset(
     {
@@ -65,7 +67,6 @@ QUEUE_MAX = 8192
 TEXT_MAX_CHARS = 2000
 CLOSE_TIMEOUT_S = 2.0
 _FIRST = ("time", "level", "event", "supervisor", "shard", "epoch", "reason", "latency_ms")
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 Line = Callable[[logging.LogRecord], str]
 
@@ -77,7 +78,7 @@ class Journal:
         self.supervisor = supervisor
         self._least = LEVELS[level]
         self._fd = stream.fileno()
-        self._line: Line = text_line if stream.isatty() else JsonFormatter([], json_default=str).format
+        self._line: Line = _text if stream.isatty() else JsonFormatter([], json_default=str).format
         self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(queue_max)
         self._dropped = 0  # ever
         self._reported = 0
@@ -168,13 +169,8 @@ def moment_text(created: float) -> str:
     return datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def text_line(record: logging.LogRecord) -> str:
-    """`12:00:00 INFO    lease.claimed trades/7 epoch=3 reason=free message`"""
-    rest: dict[str, Any] = {**cast(dict[str, Any], record.msg)}
-    time, level, event, _ = (rest.pop(name) for name in _FIRST[:4])
-    shard, message = rest.pop("shard", ""), rest.pop("message", "")
-    texts = [time[11:19], f"{level:<7}", event, shard, *(f"{name}={value}" for name, value in rest.items()), message]
-    return " ".join(str(text) for text in texts if text != "").translate(_CONTROL)
+def _text(record: logging.LogRecord) -> str:
+    return text_line(cast(dict[str, Any], record.msg))
 
 
 def _bounded(value: Any) -> Any:

@@ -17,6 +17,7 @@ from supervisor.daemon import Daemon
 from supervisor.notify import Notifier
 from supervisor.stores.interface import Denied, Locked, Store, Unavailable, Unfit
 from supervisor.stores.location import SqliteLocation, open_store, parse
+from workers.texts import printable
 
 LOCK_WAIT_S = 5.0
 
@@ -69,5 +70,5 @@ def _initialize(store: Store) -> None:
 
 
 def _refuse(code: int, sentence: str) -> int:
-    print(f"tenured: {sentence}", file=sys.stderr)
+    print(f"tenured: {printable(sentence)}", file=sys.stderr)
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import socket
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.child import task
 from workers.log import LINE_MAX_BYTES, Log, writer
+from workers.terminal import fit
 
 
 def log(fd: int) -> Log:
@@ -37,6 +39,25 @@ def test_a_record_is_one_line_with_the_fields_of_the_supervisors_log() -> None:
         "connection": 0,
         "reason": "a\nb",
     }
+
+
+def test_no_line_moves_the_cursor_of_who_looks_at_the_log_and_none_loses_its_meaning() -> None:
+    reader, writer = os.pipe()
+    reason = "bye \x1b[2J \x9b2J \u202e \ud800 \U000e0001 ä"
+    log(writer)("connection.closed", reason=reason)
+    line = os.read(reader, 10_000)
+    assert line.decode().removesuffix("\n").isprintable()
+    assert "ä" in line.decode()
+    assert records(line)[0]["reason"] == reason
+
+
+def test_a_terminal_gets_text() -> None:
+    control, terminal = pty.openpty()
+    Log(fit(terminal, writer(terminal)), task(epoch=12))("connection.closed", "WARNING", connection=0, reason="\x9b2J")
+    text = os.read(control, 4096).decode()
+    os.close(control)
+    os.close(terminal)
+    assert text[8:] == " WARNING connection.closed trades/7 epoch=12 connection=0 reason=\\x9b2J\r\n"
 
 
 def test_a_line_never_exceeds_what_a_pipe_takes_in_one_piece() -> None:

@@ -123,12 +123,14 @@ def test_a_terminal_gets_one_line_of_text_without_control_characters() -> None:
     try:
         with os.fdopen(terminal, "w") as stream:
             journal = Journal(ME, "info", stream)
-            journal.write("warning", "child.killed", "by \x1b[2Jus\n", shard="trades/7", epoch=3, latency_ms=1.5)
+            journal.write(
+                "warning", "child.killed", "by \x1b[2Jus\n \x9b2J \u202e", shard="trades/7", epoch=3, latency_ms=1.5
+            )
             journal.close()
             text = os.read(control, 4096).decode()
     finally:
         os.close(control)
-    assert text[8:] == " WARNING child.killed trades/7 epoch=3 latency_ms=1.5 by \\x1b[2Jus\\x0a\r\n"
+    assert text[8:] == " WARNING child.killed trades/7 epoch=3 latency_ms=1.5 by \\x1b[2Jus\\n \\x9b2J \\u202e\r\n"
 
 
 def test_a_reader_that_stands_still_costs_lines_and_never_a_wait() -> None:

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from workers import environment, log, signals
+from workers import environment, log, signals, terminal
 from workers.board import Board
 from workers.child import Inheritance, Run, live, oom_score_of_a_child
 from workers.kernel import KillTimer, share_one_heap
@@ -209,7 +209,7 @@ def main() -> int:
     environment.forget_what_imports_needed()
     board = Board.attach(arguments.board)
     inherited = Inheritance(os.getpid(), board, environment.packed(os.environ), oom_score_of_a_child())
-    means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, log.writer(2), arguments.bell)
+    means = Means(preloaded.handlers, preloaded.contexts, stdout_fd, terminal.fit(2, log.writer(2)), arguments.bell)
 
     share_one_heap()
     KillTimer()  # a kernel that has none is found out here, and what it loads costs the children nothing

@@ -15,6 +15,7 @@ from workers.frames import READ_BYTES, Close, Message, Parsed, Parser, Ping
 from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
 from workers.session import CLOSE_TIMEOUT_NS, Refusal
+from workers.texts import printable
 from workers.upgrade import Refused
 
 SHOWN_MAX_CHARS = 500
@@ -48,7 +49,7 @@ class Talk:
             if isinstance(control, Ping):
                 self.out.queue(outgoing.PONG, control.data)
             elif isinstance(control, Close):
-                reason = f" ({_printable(control.reason)})" if control.reason else ""
+                reason = f" ({printable(control.reason)})" if control.reason else ""
                 raise Refused(Refusal(f"the server closed the connection with {control.code}{reason}"))
         if parsed.failure:
             raise Refused(Refusal(f"what the server sent is wrong: {parsed.failure.reason}"))
@@ -102,8 +103,4 @@ def printed(message: Message) -> str:
         more = "..." if len(message) > SHOWN_MAX_CHARS // 2 else ""
         return f"{len(message)} bytes: {shown}{more}"
     more = "..." if len(message) > SHOWN_MAX_CHARS else ""
-    return f"{len(message)} characters: {_printable(message[:SHOWN_MAX_CHARS])}{more}"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return f"{len(message)} characters: {printable(message[:SHOWN_MAX_CHARS])}{more}"

@@ -108,8 +108,9 @@ def history(source: str, store_url: str | None, as_json: bool, shard: str) -> in
     """
     from supervisor.commands.looking import Looks
     from supervisor.showing import story, view
-    from supervisor.showing.screen import console_for, printable
+    from supervisor.showing.screen import console_for
     from supervisor.showing.selection import no_such_shard
+    from workers.texts import printable
 
     store, basics = store_of(source, store_url)
     looks = Looks(store, lambda: _seen(store, basics))
@@ -139,8 +140,8 @@ def _seen(store: Store, basics: Basics | None) -> FleetView:
 
 
 def _selected(fleet: FleetView, patterns: tuple[str, ...], owners: tuple[str, ...]) -> FleetView:
-    from supervisor.showing.screen import printable
     from supervisor.showing.selection import NoMatch, select
+    from workers.texts import printable
 
     try:
         return select(fleet, patterns, owners)

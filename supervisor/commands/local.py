@@ -73,6 +73,7 @@ def check(source: str, shard: str | None, connection: int | None, wait_s: float,
     """
     from supervisor.configuration.config import SOURCES
     from supervisor.configuration.summary import summary
+    from workers.texts import printable
 
     if shard is None and (connection is not None or checkpoint is not None):
         raise click.UsageError("--connection and --checkpoint say how to connect: add --connect SHARD.")
@@ -80,7 +81,7 @@ def check(source: str, shard: str | None, connection: int | None, wait_s: float,
     outside = "CREDENTIALS_DIRECTORY" not in os.environ and shard is None
     loaded = loaded_from(source, needed=[name for name in SOURCES if not (outside and name == "credential")])
     for warning in loaded.warnings:
-        print(f"tenured: warning: {warning}", file=sys.stderr)
+        print(f"tenured: warning: {printable(warning)}", file=sys.stderr)
     if shard is not None:
         from supervisor.commands.connecting import connect
 

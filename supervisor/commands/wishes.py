@@ -104,7 +104,7 @@ def _carry_out(
     order: Order, source: str, store_url: str | None, patterns: Sequence[str], no_wait: bool, timeout_s: float
 ) -> int:
     from supervisor.operating.errands import CALL_MIN_S, Errands, sight_of
-    from supervisor.showing.screen import printable
+    from workers.texts import printable
 
     store, basics = store_of(source, store_url)
     call_timeout_s = min(CALL_TIMEOUT_S, max(CALL_MIN_S, timeout_s))
@@ -130,8 +130,8 @@ def _check(order: Order, basics: Basics, source: str, store: Store, snapshot: Sn
     """A store has one fleet, and a file that names another one is not meant for it. Of a file with mistakes nobody
     knows which shards it has, and so which are to be kept."""
     from supervisor.clock import unix_ms
-    from supervisor.showing.screen import printable
     from supervisor.showing.status import fleets_in
+    from workers.texts import printable
 
     found = fleets_in(snapshot, unix_ms())
     if found and basics.fleet not in found:
@@ -155,8 +155,8 @@ def _shards(order: Order, sight: Sight, patterns: Sequence[str]) -> list[str]:
     written."""
     from supervisor.operating.candidates import Candidate, brief, hoped, named
     from supervisor.operating.operate import known_shards, meant_by
-    from supervisor.showing.screen import printable
     from supervisor.showing.selection import no_such_shard
+    from workers.texts import printable
 
     known = known_shards(sight)
     meant = {pattern: meant_by(pattern, known) for pattern in patterns}
