@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers.board import GAPS, MESSAGES, TOKENS_DROPPED
+from workers.board import CONNECTS, GAPS, MESSAGES, TOKENS_DROPPED
 from workers.envelope import Batch, Envelope
 from workers.handler import Connection, Handler
 
@@ -135,19 +136,21 @@ def test_with_a_handler_a_token_is_taken_of_the_messages_that_it_returned_from(t
 
 
 def test_tokens_that_no_row_can_hold_are_told_once_and_end_nothing(tmp_path: Path) -> None:
-    texts = [json.dumps({"seq": "x" * 3000}), json.dumps({"seq": "\ud800"})] * 20
+    texts = [event(7), *[json.dumps({"seq": "x" * 3000}), json.dumps({"seq": "\ud800"})] * 10]
     path = tmp_path / "events"
 
     def turn(peer: Peer) -> None:
-        for text in [event(7), *texts]:
+        for number, text in enumerate(texts, 1):
             peer.text(text)
-            peer.feed.closing.wait(0.002)
+            child.word(MESSAGES, number)  # of a batch only the last token counts
 
-    with Feed(scripted(turn)) as feed, Child(task(feed.url, pointer="/seq", sink=f"jsonl:{path}")) as child:
-        child.word(MESSAGES, 41)
-        assert child.stop() == 0
-        assert child.slot.read_checkpoint() == "7"
-        reasons = [line["reason"] for line in child.log("checkpoint.dropped")]
+    with Feed(scripted(turn)) as feed:
+        child = Child(task(feed.url, pointer="/seq", sink=f"jsonl:{path}"))
+        with child:
+            child.word(MESSAGES, len(texts))
+            assert child.stop() == 0
+            assert child.slot.read_checkpoint() == "7"
+            reasons = [line["reason"] for line in child.log("checkpoint.dropped")]
     assert len(reasons) == 2
     assert "3000 bytes, at most 2048" in reasons[0]
     assert "surrogate" in reasons[1]
@@ -199,6 +202,41 @@ def test_a_checkpoint_that_the_far_end_refuses_is_dropped_once_and_told(refuse: 
         assert "refused it 3 times in a row" in line["reason"]
         assert child.stop() == 0
         assert child.slot.read_checkpoint() == "100"
+
+
+@pytest.mark.parametrize("token", ["a\nX-Other: b", "a\0b", "a\r", "\x7f"], ids=["line", "null", "return", "delete"])
+def test_a_checkpoint_that_no_header_can_carry_is_left_out_and_told_once(token: str) -> None:
+    header = (("X-From", "${checkpoint:-the begin}"),)
+    cut_twice = scripted(lambda peer: None, lambda peer: None, lambda peer: None)
+    with Feed(cut_twice) as feed, Child(task(feed.url, headers=header, checkpoint=token)) as child:
+        child.word(CONNECTS, 3)
+        assert [connect.headers["x-from"] for connect in list(feed.connects)] == ["the begin"] * 3
+        assert child.words[TOKENS_DROPPED] == 1
+        (line,) = child.log("checkpoint.dropped")
+        assert "cannot carry" in line["reason"]
+        assert token not in child.log_text()
+
+
+def test_a_checkpoint_of_any_characters_is_carried_where_it_can_be() -> None:
+    token = 'a\n\0"é 東+&'
+    subscribe = ('{"from": "${checkpoint}"}',)
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.serve()
+
+    with Feed(behave) as feed, Child(task(feed.url + QUERY, subscribe=subscribe, checkpoint=token)) as child:
+        until(lambda: feed.texts, 20)
+        assert child.log("checkpoint.dropped") == []
+    assert [unquote(text) for text in asked(feed)] == [token]
+    assert [json.loads(text)["from"] for _, text in feed.texts] == [token]
+
+
+def test_a_checkpoint_in_a_header_is_sent_as_utf_8() -> None:
+    header = (("X-From", "${checkpoint}"),)
+    with Feed(scripted(lambda peer: None)) as feed, Child(task(feed.url, headers=header, checkpoint="é東")) as child:
+        child.word(CONNECTS, 1)
+    assert feed.connects[0].headers["x-from"] == "é東"
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,9 @@ def test_tiny_frames_do_not_hold_up_the_heartbeat_or_a_stop() -> None:
         def looked_long_enough() -> bool:
             spent_ns = child.cpu_ns()
             between_ns.append(spent_ns - beats.setdefault(child.words[HEARTBEAT], spent_ns))
-            return time.monotonic() > begun + 3
+            return len(beats) > 3 and time.monotonic() > begun + 2
 
-        until(looked_long_enough, 10)
-        assert len(beats) > 3
+        until(looked_long_enough, 60)
         assert max(between_ns) < 1_000_000_000
         begun = time.monotonic()
         assert child.stop() == 0

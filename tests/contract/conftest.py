@@ -77,6 +77,15 @@ def one_store(one_proxy: FaultProxy, one_table: str) -> Iterator[DynamoStore]:
     opened.close()
 
 
+@pytest.fixture(scope="module")
+def patient_store(one_store: DynamoStore, ministack: Engine, one_table: str) -> Iterator[DynamoStore]:
+    """Past the proxy to the same table, with time for what a test needs before it begins."""
+    opened = open_store(ministack.url(one_table), Path("/"), TIMEOUT_S)
+    assert isinstance(opened, DynamoStore)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture
 def proxy(one_proxy: FaultProxy) -> Iterator[FaultProxy]:
     """Without a fault."""

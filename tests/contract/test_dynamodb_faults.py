@@ -21,6 +21,7 @@ from tests.contract.rows import (
     CALL_TIMEOUT_S,
     ME,
     OTHER,
+    TIMEOUT_S,
     claim,
     create,
     depose,
@@ -38,17 +39,17 @@ from tests.wait import until
 
 
 @pytest.fixture
-def rows(proved: DynamoStore) -> list[Lease]:
+def rows(proved: DynamoStore, patient_store: DynamoStore) -> list[Lease]:
     """Three leases of ours, of no other test."""
     stream = secrets.token_hex(4)
-    return [claimed(proved, f"{stream}/{number}") for number in range(3)]
+    return [claimed(patient_store, f"{stream}/{number}") for number in range(3)]
 
 
 def claimed(store: DynamoStore, shard: str) -> Lease:
-    created = store.apply(create(shard), CALL_TIMEOUT_S)
+    created = store.apply(create(shard), TIMEOUT_S)
     assert isinstance(created, Applied)
     assert created.row is not None
-    outcome = store.apply(claim(created.row), CALL_TIMEOUT_S)
+    outcome = store.apply(claim(created.row), TIMEOUT_S)
     assert isinstance(outcome, Applied)
     assert outcome.row is not None
     return outcome.row
