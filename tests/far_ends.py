@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,28 @@ from workers.log import Value
 from workers.sinks.interface import SinkContext
 
 
+class Enough(Exception):
+    """So many naps were to be taken and no more."""
+
+
+@dataclass
+class Naps:
+    """In place of a sleep: remembers, and does not wait. With `most` it ends what would go on for ever."""
+
+    most: int = 1_000_000
+    seconds: list[float] = field(default_factory=list)
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if len(self.seconds) == self.most:
+            raise Enough
+
+
 @dataclass
 class Told:
-    """A `Report`; it is never fenced."""
+    """A `Report`; it is never fenced, and no child stops."""
 
+    pause: Callable[[float], object] = field(default_factory=Naps)
     retries: list[str] = field(default_factory=list)
     fines: int = 0
     looks: int = 0  # at the fence
@@ -38,23 +57,6 @@ class Told:
 
     def log(self, event: str, level: str = "INFO", **fields: Value) -> None:
         raise AssertionError(f"nothing was expected in the log: {event}")
-
-
-class Enough(Exception):
-    """So many naps were to be taken and no more."""
-
-
-@dataclass
-class Naps:
-    """In place of `time.sleep`: remembers, and does not wait. With `most` it ends what would go on for ever."""
-
-    most: int = 1_000_000
-    seconds: list[float] = field(default_factory=list)
-
-    def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-        if len(self.seconds) == self.most:
-            raise Enough
 
 
 def context(

@@ -17,10 +17,11 @@ FORK = multiprocessing.get_context("fork")
 
 
 class Noted:
-    """A `Report`; `on_retry` is called at each one, to change what made it necessary."""
+    """A `Report`, which does not wait; `on_retry` is called at each one, to change what made it necessary."""
 
     def __init__(self, on_retry: Callable[[], object] = lambda: None) -> None:
         self.retries: list[str] = []
+        self.pauses_s: list[float] = []
         self.lines: list[str] = []
         self.fines = self.looks = self.lost = 0
         self._on_retry = on_retry
@@ -28,6 +29,9 @@ class Noted:
     def retrying(self, reason: str) -> None:
         self.retries.append(reason)
         self._on_retry()
+
+    def pause(self, seconds: float) -> None:
+        self.pauses_s.append(seconds)
 
     def fine(self) -> None:
         self.fines += 1

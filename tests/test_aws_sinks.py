@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,10 @@ from tests.proxy import FaultProxy
 from tests.sinks import batch
 from tests.wait import until
 from workers.sinks import kinesis, sqs
+from workers.sinks.choice import sink_of
 from workers.sinks.interface import BadSink
-from workers.sinks.kinesis import Kinesis
 from workers.sinks.outcome import Again, Partly, Safe, Unfit
-from workers.sinks.sqs import Sqs, body_of, group_of
+from workers.sinks.sqs import body_of, group_of
 
 TIMEOUT_MS = 2000
 POLICY = Path(__file__).resolve().parents[1] / "etc" / "aws" / "policy-sinks.json"
@@ -76,10 +76,10 @@ class Rig:
     def __init__(
         self, text: str, most: int = 1_000_000, shard: str = "trades/7", sleep: Any = None, **spec: Any
     ) -> None:
-        self.report, self.naps = Told(), sleep or Naps(most)
+        self.naps = sleep or Naps(most)
+        self.report = Told(self.naps)
         given = {"sink_timeout_ms": TIMEOUT_MS, **spec}
-        made: Callable[..., Kinesis | Sqs] = Kinesis if text.startswith("kinesis:") else Sqs
-        self.sink = made(text, context(self.report, shard, **given), self.naps)
+        self.sink = sink_of(text, context(self.report, shard, **given), pytest.fail)
         self.sink.open()
 
     def write(self, events: int = 20) -> None:

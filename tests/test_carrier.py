@@ -37,7 +37,8 @@ class FarEnd:
         self._judge = judge
         self.asked: list[list[int]] = []
         self.taken: list[int] = []
-        self.report, self.naps = Told(), Naps()
+        self.naps = Naps()
+        self.report = Told(self.naps)
 
     def attempt(self, parcel: Parcel) -> Outcome:
         assert numbers(list(parcel.lines)) == list(parcel.seqs)
@@ -48,7 +49,7 @@ class FarEnd:
         return outcome
 
     def carry(self, events: int = 8, drops: bool = False) -> FarEnd:
-        carrier = Carrier(self.attempt, self.report, "far.example:443", drops, self.naps, lambda: MOST)
+        carrier = Carrier(self.attempt, self.report, "far.example:443", drops, lambda: MOST)
         for parcel in parcels(batches(events), Envelope("trades/7", 12).lines, lambda: Limits(8, 10**6)):
             carrier.carry(parcel)
         return self

@@ -24,10 +24,11 @@ from workers.board import (
     Board,
     Slot,
 )
-from workers.delivery import SLICE_BYTES, Direct, Lane, weight
+from workers.delivery import Direct
 from workers.envelope import Batch
 from workers.frames import Message
 from workers.kernel import boottime_ns
+from workers.lane import SLICE_BYTES, Lane, weight
 from workers.log import Log
 from workers.marks import Marks
 from workers.outflow import Bell, Outflow

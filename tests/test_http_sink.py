@@ -17,7 +17,8 @@ import pytest
 from tests.collector import Behaviour, Collector, Exchange, cut, drip, silence, status
 from tests.far_ends import Enough, InThread, Naps, Told, batch, batches, context, numbers
 from tests.wait import until
-from workers.sinks.http import Http, outcome_of
+from workers.sinks.choice import sink_of
+from workers.sinks.http import outcome_of
 from workers.sinks.interface import BadSink
 from workers.sinks.outcome import FLOOR_MAX_S, Again, Outcome, Refused, Safe, Unfit
 from workers.sinks.post import Answer
@@ -36,9 +37,10 @@ class Rig:
     """A sink that never really waits between requests."""
 
     def __init__(self, url: str, environment: dict[str, str] | None = None, most: int = 1_000_000, **spec: Any) -> None:
-        self.report, self.naps = Told(), Naps(most)
+        self.naps = Naps(most)
+        self.report = Told(self.naps)
         given = {"sink_timeout_ms": int(TIMEOUT_S * 1000), **spec}
-        self.sink = Http(url, context(self.report, environment=environment, **given), self.naps)
+        self.sink = sink_of(url, context(self.report, environment=environment, **given), pytest.fail)
         self.sink.open()
 
     def write(self, events: int = 20) -> None:
@@ -121,9 +123,9 @@ def test_a_secret_that_is_not_there_or_breaks_the_line_sends_nothing_and_is_told
     def write_secret(_: float) -> None:
         secret.write_text(contents.pop(0))
 
-    report = Told()
+    report = Told(write_secret)
     headers = (("Authorization", f"${{file:{secret}}}"),)
-    Http(collector.url, context(report, sink_headers=headers), write_secret).write(batches(3))
+    sink_of(collector.url, context(report, sink_headers=headers), pytest.fail).write(batches(3))
     assert [posted.headers["authorization"] for posted in collector.posted] == ["good"]
     missing, broken = report.retries
     assert "cannot be read" in missing

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -183,20 +182,13 @@ def test_a_line_with_a_time_that_is_none_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/dev/null"), os.mkfifo], ids=["null", "fifo"])
-def test_nothing_is_taken_for_safe_that_went_to_what_is_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
-) -> None:
+def test_nothing_is_taken_for_safe_that_went_to_what_is_no_file(tmp_path: Path, make: Callable[[Path], object]) -> None:
     path = tmp_path / "events"
-    report = Noted()
+    report = Noted(on_retry=path.unlink)
     sink = jsonl(tmp_path, report=report, sink_fsync="never")
     sink.write([batch("a")])
     path.rename(tmp_path / "moved")
     make(path)
-
-    def mend(_: float) -> None:
-        path.unlink()
-
-    monkeypatch.setattr(jsonl_module, "time", Mock(sleep=mend))
     sink.write([batch("b", first_seq=2)])
     assert [event["seq"] for event in events(path)] == [2]
     assert report.retries == [f"it is no regular file, which this sink needs (see stdout) at {path}"]
@@ -259,7 +251,6 @@ def run_with_fault(folder: Path, monkeypatch: pytest.MonkeyPatch, fault_at: int,
     faulty = Faulty(fault_at, code)
     for module in (jsonl_module, rotation):
         monkeypatch.setattr(module, "os", faulty)
-    monkeypatch.setattr(jsonl_module, "time", Mock())
     for first_seq in (1, 4, 7, 10):
         sink.write([batch("a", "b", "c", first_seq=first_seq)])
     monkeypatch.undo()
@@ -283,14 +274,13 @@ def test_whatever_fails_once_is_tried_again_and_each_event_is_there_once_in_a_li
         assert report.looks == 1, "the deadline was not looked at before another try"
 
 
-def test_a_folder_that_went_away_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_went_away_is_waited_for(tmp_path: Path) -> None:
     folder, away = tmp_path / "folder", tmp_path / "away"
     folder.mkdir()
     report = Noted(on_retry=lambda: folder.mkdir() if len(report.retries) == 3 else None)
     sink = jsonl(folder, report=report)
     sink.write([batch("a")])
     folder.rename(away)
-    monkeypatch.setattr(jsonl_module, "time", Mock())
     sink.write([batch("b", first_seq=2)])
     assert report.retries == [f"No such file or directory at {folder}/events"] * 3
     assert [event["data"] for event in events(folder / "events")] == ["b"]

@@ -238,3 +238,37 @@ def test_what_must_not_be_sent_emitted_committed_or_closed_with_is_refused_as_in
     rig.opened()
     rig.receive("1", "2", "3", "4", "5")
     assert [type(error.error) for error in rig.errors] == [TypeError, TypeError, TypeError, ValueError, ValueError]
+
+
+class Beating(Handler):
+    """Fails at every message, while its timer works, or the other way round."""
+
+    beats = True
+
+    def start(self, shard: Shard) -> None:
+        self.every(1, self.beat)
+
+    def message(self, connection: Connection, message: Message) -> None:
+        if self.beats:
+            raise ValueError("no such trade")
+
+    def beat(self) -> None:
+        if not self.beats:
+            raise ValueError("no heart")
+
+
+class Heartless(Beating):
+    beats = False
+
+
+@pytest.mark.parametrize("kind", [Beating, Heartless])
+def test_what_works_forgives_no_failures_of_another_kind(kind: type[Beating]) -> None:
+    rig = Rig(kind, handler_errors=3, collect_errors=True)
+    rig.opened()
+    for beats in range(1, 4):
+        assert not rig.ended
+        rig.receive("x")
+        if not rig.ended:
+            rig.advance(1)
+        assert [error.in_a_row for error in rig.errors] == list(range(1, beats + 1))
+    assert rig.ended

@@ -11,7 +11,6 @@ import struct
 import termios
 import threading
 from collections.abc import Callable
-from unittest.mock import Mock
 
 import pytest
 
@@ -19,7 +18,6 @@ import tenured
 from tests.sinks import FORK, Noted, batch, context, expect_whole, write_rounds, writers
 from tests.wait import until
 from workers.envelope import Envelope
-from workers.sinks import stdout as stdout_module
 from workers.sinks.choice import sink_of
 from workers.sinks.discard import Discard
 from workers.sinks.interface import BadSink
@@ -145,11 +143,10 @@ def test_a_stdout_that_somebody_made_non_blocking_loses_nothing() -> None:
     assert len(json.loads(b"".join(read))["data"]) == 1_000_000
 
 
-def test_a_stdout_on_a_full_disk_is_waited_for_and_no_line_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stdout_on_a_full_disk_is_waited_for_and_no_line_is_cut() -> None:
     reader, writer = os.pipe()
     full = os.open("/dev/full", os.O_WRONLY)
     report = Noted(on_retry=lambda: os.dup2(writer, full) if len(report.retries) == 3 else None)
-    monkeypatch.setattr(stdout_module, "time", Mock())
     Stdout(context(stdout_fd=full, report=report)).write([batch("a", "b")])
     for fd in (writer, full):
         os.close(fd)

@@ -1,41 +1,41 @@
-"""Between the connections and a handler: what happened waits in order, and is handed over a slice at a time.
+"""The calls of a handler: what happened on its connections, timers, and what it calls itself; a slice at a time.
 
 What holds:
 
-- what happened on a connection (opened, messages, closed) reaches the handler in that order; connections take turns;
+- what happened reaches the handler in the order of `inbox`;
 - a turn lasts about `SLICE_NS`: a slow handler delays pings and heartbeats by one call of its own, not by a whole
   read. While messages wait, their connection is read no further;
 - a handler with a method `messages` gets what arrived together in one call, `BATCH_MAX` messages at most;
 - messages are numbered from 1 within the epoch over all connections (events by their `seq`); an exception is passed on
-  with the numbers of the messages that the call was about; `errors_max` in a row, without a success between them,
-  exhaust the handler;
+  with the numbers of the messages that the call was about;
+- `errors_max` in a row exhaust the handler. Each kind of call has its own row: a timer that works forgives no message,
+  and no message a timer;
 - what is emitted is a batch for the sink at the end of each slice; a token is committed behind what was emitted
   before it. One that the file points to is taken of messages that the handler returned from, never of those that it
   failed at;
-- a function that waits for what was emitted to be safe is called in a turn of its own after that, never at once.
-
-The clocks are passed in, so that a handler can be run without a child (see `testing`).
+- a function that waits for what was emitted to be safe is called in a turn of its own after that, never at once;
+- the clocks are passed in, so that a handler can be run without a child (see `testing`).
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 from workers.board import CHECKPOINT_MAX_BYTES
+from workers.clock import Clock
 from workers.failures import Failure
 from workers.frames import Message
 from workers.handler import Connection, Handler, Timer
+from workers.inbox import Closed, Inbox, Item, Opened, Received
 from workers.settling import Settling
 from workers.timers import Timers
 
 SLICE_NS = 50_000_000
 BATCH_MAX = 1000
 _EMITTED_MAX_BYTES = 65_536
+
+Kind = Literal["message", "opened", "closed", "timer", "safe", "once"]  # of a call; `once`: start and stop
 
 
 class Exit(Protocol):
@@ -69,36 +69,6 @@ class Witness(Protocol):
     def turned(self, now_ns: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    boottime_ns: Callable[[], int]
-    unix_ns: Callable[[], int]
-
-
-def real_clock() -> Clock:
-    """Without a detour, since it is asked for each message."""
-    asked = time.clock_gettime_ns
-    return Clock(partial(asked, time.CLOCK_BOOTTIME), partial(asked, time.CLOCK_REALTIME))
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Received:
-    messages: list[Message]
-    size: int
-    at_ns: int  # unix
-
-
-@dataclass(frozen=True, slots=True)
-class _Closed:
-    code: int
-    reason: str
-
-
 class Dispatch:
     """One handler's inbox, timers and outlet."""
 
@@ -121,8 +91,7 @@ class Dispatch:
         self._errors_max = errors_max
         self._clock = clock
         self._token_of = token_of
-        self._inboxes: dict[Connection, deque[_Opened | _Received | _Closed]] = {}
-        self._position = 0  # in the first batch of the inbox whose turn it is
+        self._inbox = Inbox()
         self._timers = Timers()
         self._settling = Settling()
         self._emitted: list[Message] = []
@@ -132,7 +101,7 @@ class Dispatch:
         self._source: int | None = None
         self._at_ns = 0
         self._number = 0  # of the message that was handed over last
-        self._in_a_row = 0
+        self._in_a_row: dict[Kind, int] = {}  # failures, of kinds whose last call failed
         self._failed_at: set[int] = set()  # numbers of messages, as far as a token may be taken of them
         self.failure: Failure | None = None  # the last one
         self.exhausted = False  # for good, whatever succeeds afterwards
@@ -140,50 +109,44 @@ class Dispatch:
     @property
     def waiting(self) -> int:
         """How many messages the handler has not seen yet."""
-        items = [item for inbox in self._inboxes.values() for item in inbox]
-        return sum(len(item.messages) for item in items if isinstance(item, _Received)) - self._position
+        return self._inbox.messages
 
     @property
     def unfinished(self) -> bool:
-        return bool(self._inboxes)
+        return bool(self._inbox)
 
     def busy(self, connection: Connection) -> bool:
         """Not all that happened on this connection was handed over."""
-        return connection in self._inboxes
+        return connection in self._inbox
 
     # --- from the loop --------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        self._inboxes.setdefault(connection, deque()).append(_Opened())
+        self._inbox.put(connection, Opened())
 
     def received(self, connection: Connection, messages: list[Message], size: int, at_ns: int) -> None:
-        self._inboxes.setdefault(connection, deque()).append(_Received(messages, size, at_ns))
+        self._inbox.put(connection, Received(messages, size, at_ns))
 
     def closed(self, connection: Connection, code: int, reason: str) -> None:
-        self._inboxes.setdefault(connection, deque()).append(_Closed(code, reason))
+        self._inbox.put(connection, Closed(code, reason))
 
     def turn(self, now_ns: int) -> int:
         """Hand over for about a slice; returns when the next turn is due."""
         self._witness.turned(now_ns)
         for function in self._timers.due(now_ns):
             if not self.exhausted:
-                self.call(function)
+                self.call(function, "timer")
         until_ns = now_ns + SLICE_NS
         if self._settling.waits(self._exit.settled):
             self._call_settled(until_ns)
-        while self._inboxes and not self.exhausted and not self._held:
-            connection = next(iter(self._inboxes))
-            inbox = self._inboxes[connection]
-            done = self._hand_over(connection, inbox[0], until_ns)
+        while self._inbox and not self.exhausted and not self._held:
+            done = self._hand_over(*self._inbox.next, until_ns)
             self._flush()
             if done:
-                inbox.popleft()
-                del self._inboxes[connection]
-                if inbox:
-                    self._inboxes[connection] = inbox  # behind the others
+                self._inbox.done()
             if self._clock.boottime_ns() >= until_ns:
                 break
-        if (self._inboxes and not self._held) or self._settling.waits(self._exit.settled):
+        if (self._inbox and not self._held) or self._settling.waits(self._exit.settled):
             return 0
         return self._timers.due_ns
 
@@ -192,12 +155,12 @@ class Dispatch:
         """Nothing more should be handed over: the sink is behind with what came of it."""
         return self._exit.full or self._settling.crowded
 
-    def call(self, function: Callable[[], object]) -> bool:
-        """A method of the handler without a message. False: it raised."""
+    def call(self, function: Callable[[], object], kind: Kind = "once") -> bool:
+        """A function of the handler without a message. False: it raised."""
         self._source, self._at_ns = None, self._clock.unix_ns()
         # it is called also while the sink is full: then each event waits for room
         self._emit_max_bytes = 0 if self._exit.full else _EMITTED_MAX_BYTES
-        succeeded = self._guarded(function, None)
+        succeeded = self._guarded(function, kind, None)
         self._emit_max_bytes = _EMITTED_MAX_BYTES
         self._flush()
         return succeeded
@@ -232,27 +195,27 @@ class Dispatch:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _hand_over(self, connection: Connection, item: _Opened | _Received | _Closed, until_ns: int) -> bool:
+    def _hand_over(self, connection: Connection, item: Item, until_ns: int) -> bool:
         """False: the slice is over, or the sink is full, and the rest of the item has to wait."""
         handler = self._handler
         self._source = connection.number
-        if isinstance(item, _Received):
+        if isinstance(item, Received):
             self._at_ns = item.at_ns
             return self._hand_over_messages(connection, item, until_ns)
         self._at_ns = self._clock.unix_ns()
-        if isinstance(item, _Opened):
-            self._guarded(lambda: handler.opened(connection), connection.number)
+        if isinstance(item, Opened):
+            self._guarded(lambda: handler.opened(connection), "opened", connection.number)
         else:
-            self._guarded(lambda: handler.closed(connection, item.code, item.reason), connection.number)
+            self._guarded(lambda: handler.closed(connection, item.code, item.reason), "closed", connection.number)
         return True
 
-    def _hand_over_messages(self, connection: Connection, item: _Received, until_ns: int) -> bool:
-        begin = self._position
+    def _hand_over_messages(self, connection: Connection, item: Received, until_ns: int) -> bool:
+        begin = self._inbox.position
         position = self._hand_over_some(connection, item.messages, begin, until_ns)
         if self._token_of is not None:
             self._take_token(self._token_of, item.messages[begin:position])
         done = position == len(item.messages)
-        self._position = 0 if done else position
+        self._inbox.position = position
         self._number += position - begin
         self._exit.handled(position - begin, item.size if done else 0)
         return done
@@ -269,15 +232,16 @@ class Dispatch:
 
     def _one_by_one(self, connection: Connection, messages: list[Message], begin: int, until_ns: int) -> int:
         """As many as fit into the slice; how far it got."""
-        message, boottime_ns = self._handler.message, self._clock.boottime_ns
+        message, boottime_ns, in_a_row = self._handler.message, self._clock.boottime_ns, self._in_a_row
         # that there is room in the sink is looked at where something is handed to it, not for each message
         for position, one in enumerate(messages[begin:] if begin else messages, begin + 1):
             try:
                 message(connection, one)
-                self._in_a_row = 0
+                if in_a_row:
+                    in_a_row.pop("message", None)
             except Exception as error:
                 number = self._number + position - begin
-                self._failed(error, connection.number, number, number)
+                self._failed(error, "message", connection.number, number, number)
                 if self.exhausted:
                     return position
             if boottime_ns() >= until_ns:
@@ -293,34 +257,34 @@ class Dispatch:
             position += len(batch)
             try:
                 self._handler.messages(connection, batch)
-                self._in_a_row = 0
+                self._in_a_row.pop("message", None)
             except Exception as error:
-                self._failed(error, connection.number, first, self._number + position - begin)
+                self._failed(error, "message", connection.number, first, self._number + position - begin)
             if self._clock.boottime_ns() >= until_ns or self.exhausted:
                 break
         return position
 
     def _call_settled(self, until_ns: int) -> None:
         for function in self._settling.ready(self._exit.settled):
-            self.call(function)
+            self.call(function, "safe")
             if self.exhausted or self._clock.boottime_ns() >= until_ns:
                 break
 
-    def _guarded(self, function: Callable[[], object], connection: int | None) -> bool:
+    def _guarded(self, function: Callable[[], object], kind: Kind, connection: int | None) -> bool:
         try:
             function()
         except Exception as error:
-            self._failed(error, connection, 0, 0)
+            self._failed(error, kind, connection, 0, 0)
             return False
-        self._in_a_row = 0
+        self._in_a_row.pop(kind, None)
         return True
 
-    def _failed(self, error: Exception, connection: int | None, first: int, last: int) -> None:
-        self._in_a_row += 1
-        self.exhausted = self.exhausted or self._in_a_row >= self._errors_max
+    def _failed(self, error: Exception, kind: Kind, connection: int | None, first: int, last: int) -> None:
+        in_a_row = self._in_a_row[kind] = self._in_a_row.get(kind, 0) + 1
+        self.exhausted = self.exhausted or in_a_row >= self._errors_max
         if self._token_of is not None and first:
             self._failed_at.update(range(first, last + 1))
-        self.failure = Failure(error, connection, first, last, self._in_a_row)
+        self.failure = Failure(error, connection, first, last, in_a_row)
         self._witness.failed(self.failure, self._clock.boottime_ns())
 
     def _flush(self) -> None:

@@ -8,8 +8,9 @@
 
 What holds: methods are called one at a time and in the order of what happened on a connection; an exception in one
 is logged with the message's number and its own whole text (which should carry no secret), counted, and the next message
-goes on; `handler_errors` in a row end the child, which starts again from the last checkpoint. What is emitted goes to
-the sink in order; `checkpoint` commits a token only after the sink has made safe what was emitted before it.
+goes on; `handler_errors` in a row, counted for each kind of call by itself, end the child, which starts again from the
+last checkpoint. What is emitted goes to the sink in order; `checkpoint` commits a token only after the sink has made
+safe what was emitted before it.
 
 A method that does not return holds up its whole shard and is killed after the hang timeout.
 """

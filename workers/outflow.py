@@ -1,20 +1,23 @@
 """Events on their way out: numbered, counted on the board, handed to the delivery.
 
 What holds: `seq` counts from 1 within the epoch, without a gap, in the order of delivery. Whoever has to wait for the
-sink outside of the loop's turn keeps the child's heartbeat going, and shows how the sink fares. A consumer sees by a
-gap in `seq` what `overflow = drop_oldest` lost.
+sink outside of the loop's turn keeps the child's heartbeat going, shows how the sink fares, and looks whether the child
+is to stop, from when on a sink that is away is waited for no longer (`leave`). A consumer sees by a gap in `seq` what
+`overflow = drop_oldest` lost.
 """
 
 from __future__ import annotations
 
 import os
 import select
+from collections.abc import Callable
 
 from workers.board import BYTES, EVENTS_DROPPED, HEARTBEAT, MESSAGES, Slot
-from workers.delivery import Delivery, Direct, Lane
+from workers.delivery import Delivery, Direct
 from workers.envelope import Batch
 from workers.frames import Message
 from workers.kernel import boottime_ns
+from workers.lane import Lane
 from workers.log import Log
 from workers.marks import Ids, Marks
 from workers.sinks.condition import Condition
@@ -64,6 +67,7 @@ class Outflow:
         self._dropped_said = self._dropped_said_ns = 0
         self._delivery: Delivery | None = None
         self._seq = self._messages = self._bytes = 0
+        self.asked_to_stop: Callable[[], bool] = lambda: False  # who runs the loop knows
         self.token = ""  # the newest one that stands behind the events handed over so far, safe already or not
 
     @property
@@ -74,6 +78,11 @@ class Outflow:
     def failure(self) -> str:
         """Why nothing can be delivered any more, or empty."""
         return self._delivery.failure if self._delivery else ""
+
+    @property
+    def away(self) -> bool:
+        """It is because a stop did not wait for the sink."""
+        return self._delivery is not None and self._delivery.away
 
     def _begun(self) -> Delivery:
         if self._delivery is None:
@@ -134,7 +143,13 @@ class Outflow:
     def _pause(self) -> None:
         self._words[HEARTBEAT] = now_ns = boottime_ns()
         self.show(now_ns)
+        if self.asked_to_stop():
+            self.leave()
         self._bell.wait()
+
+    def leave(self) -> None:
+        """The child stops: what the sink was about to try later it tries now, and waits no more."""
+        self._condition.leave()
 
     def finish(self) -> None:
         """Wait until everything is safe and the sink is closed."""

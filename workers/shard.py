@@ -7,7 +7,7 @@ What holds:
 - nothing is delivered at or after the deadline (see `delivery`); `seq` counts from 1 within the epoch;
 - a byte of SIGTERM on the wake-up pipe stops: the handler is told, each open connection gets a close frame and a
   second to answer it, then what was received is handed over, the sink flushed and the last checkpoint written to the
-  board.
+  board. A sink that is away is tried three times more, at once, and not waited for.
 
 Exit codes: 0 stopped as asked; 1 the handler or the sink failed; 3 the deadline passed; 78 the task cannot be done
 as it is configured. It does not time its own stop: the parent kills what takes too long.
@@ -30,9 +30,10 @@ from workers.attempt import Attempt
 from workers.blame import file_of, in_words
 from workers.board import CONNECTS, HEARTBEAT, LAST_EVENT, OPEN, STARTED, WANT, Slot
 from workers.checkpoint import Checkpoint
+from workers.clock import real_clock
 from workers.connection import NEVER_NS, Connection
 from workers.dial import Opened, dial, import_for
-from workers.dispatch import Dispatch, real_clock
+from workers.dispatch import Dispatch
 from workers.failures import Failures
 from workers.frames import Message, Parser
 from workers.gaps import Gaps
@@ -127,6 +128,7 @@ class _Shard:
         self.log = Log(stream.means.write_log, task)
         self.message_max_bytes = stream.scope.spec.max_message
         self.stopping = False
+        self._asked_to_stop = False
         self._task, self._slot, self._words = task, slot, slot.words
         self._targets, self._means = Targets(stream.templates, task, os.environ), stream.means
         self._epoll = select.epoll()
@@ -169,6 +171,7 @@ class _Shard:
     def run(self, wakeup_fd: int) -> int:
         with self._epoll:
             self._listen(wakeup_fd, lambda _: self._awoken(wakeup_fd))
+            self._outflow.asked_to_stop = lambda: self._awoken(wakeup_fd)
             self._listen(self._bell.fd, lambda _: self._bell.quiet())
             if not self._start():
                 return FAILED
@@ -208,7 +211,9 @@ class _Shard:
         if now_ns >= self._due_ns:
             self._tick(now_ns)
         self._outflow.show(now_ns)
-        # in each turn, not when the bell rings: whoever waited for room in the sink may have heard it instead
+        # in each turn, not when they ring: whoever waited for room in the sink may have heard them instead
+        if self._asked_to_stop:
+            self._stop()
         if self._outflow.failure and not self.stopping:
             self._fail(f"the sink failed: {self._outflow.failure}")
         if self._paused:
@@ -244,10 +249,11 @@ class _Shard:
                 self._paused.pop(link, None)
                 link.resume(now_ns)
 
-    def _awoken(self, wakeup_fd: int) -> None:
+    def _awoken(self, wakeup_fd: int) -> bool:
+        """Whether this child was asked to stop, now or before; the next turn does so."""
         with contextlib.suppress(BlockingIOError):
-            if signal.SIGTERM in os.read(wakeup_fd, 4096):
-                self._stop()
+            self._asked_to_stop |= signal.SIGTERM in os.read(wakeup_fd, 4096)
+        return self._asked_to_stop
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -270,6 +276,7 @@ class _Shard:
     def _stop(self) -> None:
         if self.stopping:
             return
+        self._outflow.leave()
         if self._dispatch is not None and self._handler is not None:
             self._dispatch.call(self._handler.stop)
         self.stopping = True
@@ -294,6 +301,10 @@ class _Shard:
 
     def _finish(self) -> int:
         self._outflow.finish()
+        if self._outflow.away:
+            reason = f"not all events are in the sink, for which a stop does not wait: {self._outflow.failure}"
+            self.log("child.failed", "ERROR", reason=reason)
+            return self._status
         if self._outflow.failure and self._status == STOPPED:
             self.failed(f"the sink failed: {self._outflow.failure}")
             return FAILED

@@ -12,7 +12,7 @@
 What holds: calls reach the handler by the code that calls it in a child (`dispatch`), so order, batches, numbers of
 messages, errors and timers are the same. Time stands still but in `advance`. An exception of the handler is raised
 again, with a note of the message it was about; with `collect_errors` it stands in `errors` instead, the next message
-goes on, and `handler_errors` in a row end the handler, all as in a child.
+goes on, and `handler_errors` in a row of one kind of call end the handler, all as in a child.
 
 Not as in a child: `target` is called in the thread of the test, a connection opens and closes only when the test says
 so, the sink is never full, and its flush takes no time, so that each token is committed at the end of the call in
@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from workers import outgoing
-from workers.dispatch import Clock, Dispatch
+from workers.clock import Clock
+from workers.dispatch import Dispatch
 from workers.failures import Failure
 from workers.frames import Message
 from workers.handler import Handler, Shard, unusable

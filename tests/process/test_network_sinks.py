@@ -20,6 +20,7 @@ from tests.far_ends import numbers
 from tests.feed import Feed, Peer
 from tests.process.host import Host, tenured
 from tests.wait import until
+from workers.sinks.condition import LAST_TRIES
 
 TELLING = """
 import json
@@ -101,6 +102,28 @@ def test_a_stop_flushes_what_was_received_and_ends_with_0(tmp_path: Path, feed: 
     with sqlite3.connect(tmp_path / "leases.db") as database:
         (kept,) = database.execute("SELECT checkpoint FROM leases WHERE lease = 's/0'").fetchone()
     assert kept == str(len(accepted) - 1)
+
+
+def test_a_stop_does_not_wait_for_the_next_try_and_commits_what_was_taken_and_no_more(
+    tmp_path: Path, feed: Feed
+) -> None:
+    with Collector() as collector:
+        lines = [f"sink = {collector.url}", "checkpoint = /seq", "sink_batch = 100"]
+        collector.then(status(200), *[status(403)] * 100)  # which is tried again once a minute
+        with Host(
+            tmp_path / "host", store(tmp_path), feed.url, shards=1, stream=lines, supervisor=["stop_timeout = 50s"]
+        ) as host:
+            until(lambda: len(collector.posted) == 2, 20)
+            began = time.monotonic()
+            assert host.stop() == 0
+            assert time.monotonic() - began < 25
+            assert host.log("child.killed") == []
+            assert host.log("child.failed")[-1]["reason"].endswith(f"answer 403 from 127.0.0.1:{collector.port}")
+        assert len(collector.posted) == 2 + LAST_TRIES
+        taken = numbers(collector.posted[0].lines)
+    with sqlite3.connect(tmp_path / "leases.db") as database:
+        (kept,) = database.execute("SELECT checkpoint FROM leases WHERE lease = 's/0'").fetchone()
+    assert kept in (None, str(len(taken) - 1))
 
 
 def test_a_collector_that_does_not_answer_is_shown_and_holds_up_no_stop_beyond_its_timeout(

@@ -8,12 +8,11 @@ What holds:
   that one is named. It then stays first in line; only where events may be dropped (`overflow = drop_oldest`) it is
   dropped, when it was refused again `UNFIT_TRIES` times, a minute apart.
 
-The thread sleeps between two requests; a stop does not wait for it longer than the parent allows.
+Between two requests it waits as `Report.pause` does; a stop does not wait for a far end that fails again.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from workers.chance import chance
@@ -24,13 +23,12 @@ from workers.sinks.parcel import Parcel
 UNFIT_TRIES = 2  # so that a mistake of minutes at the far end does not cost all events of these minutes
 
 Attempt = Callable[[Parcel], Outcome]
-Sleep = Callable[[float], object]
 
 
 class Carrier:
     """`attempt` makes one request; it has a time limit of its own and raises nothing. `where` names the far end."""
 
-    __slots__ = ("_attempt", "_chance", "_drops", "_report", "_sleep", "_where")
+    __slots__ = ("_attempt", "_chance", "_drops", "_report", "_where")
 
     def __init__(
         self,
@@ -38,14 +36,13 @@ class Carrier:
         report: Report,
         where: str,
         drops: bool,
-        sleep: Sleep = time.sleep,
         chance: Callable[[], float] = chance,
     ) -> None:
         self._attempt, self._report, self._where, self._drops = attempt, report, where, drops
-        self._chance, self._sleep = chance, sleep
+        self._chance = chance
 
     def carry(self, parcel: Parcel) -> None:
-        """Returns when every event of it is safe, or was dropped."""
+        """Returns when every event of it is safe, or was dropped. Raises `SinkAway` as `Report.pause` does."""
         waiting = [parcel]  # the first to go is the last here
         failures = refusals = 0  # in a row; the latter of one event alone
         while waiting:
@@ -76,7 +73,7 @@ class Carrier:
                     failures += 1
                     waiting.append(parcel)
             self._report.retrying(self._told(outcome, parcel))
-            self._sleep(pause_s(outcome, failures, self._chance()))
+            self._report.pause(pause_s(outcome, failures, self._chance()))
 
     def _told(self, outcome: Again | Partly | Refused | Unfit, parcel: Parcel) -> str:
         told = f"{outcome.reason} from {self._where}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib import import_module
-from typing import cast
 
 from workers.sinks import own
 from workers.sinks.discard import Discard
@@ -14,7 +13,7 @@ from workers.sinks.jsonl import Jsonl
 from workers.sinks.stdout import Stdout
 
 FORMS = "stdout, jsonl:PATH, http(s)://..., kinesis:NAME, sqs:URL, discard, FILE.py:CLASS or MODULE:CLASS"
-_NETWORK = {  # by what stands before the first colon: made of the text and a context, or raises BadSink
+_NETWORK = {  # by what stands before the first colon: a `FarEnd`, made of the text and a context, or raises BadSink
     "http": ("workers.sinks.http", "Http"),
     "https": ("workers.sinks.http", "Http"),
     "kinesis": ("workers.sinks.kinesis", "Kinesis"),
@@ -32,8 +31,10 @@ def sink_of(text: str, context: SinkContext, load: Callable[[str], type[own.Sink
     if kind == "jsonl" and rest:
         return Jsonl(os.path.join(context.task.scope.base, rest), context)
     if kind in _NETWORK and rest:
+        from workers.sinks.network import Network
+
         module, name = _NETWORK[kind]
-        return cast(Sink, getattr(import_module(module), name)(text, context))
+        return Network(getattr(import_module(module), name)(text, context), context)
     if is_class(text):
         return own.Own(load(text), context)
     raise BadSink(f"sink {text!r} is none, expected {FORMS}")

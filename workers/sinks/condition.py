@@ -3,25 +3,34 @@
 A sink is stalled when one call of it has lasted `STALLED_NS` without progress, whether it retries or just hangs. What
 it retries is shown from the first failure on, as the child's trouble.
 
-What holds: the thread writes what it knows and never waits; only the loop logs, and only when something changes.
+What holds: the thread writes what it knows, and waits nowhere but in `pause`; only the loop logs, and only when
+something changes. From `leave` on a try that is due later is made at once, and `LAST_TRIES` that fail in a row are the
+last ones: a hiccup of the far end costs nothing, and its absence half a second.
 """
 
 from __future__ import annotations
+
+import _thread
+import time
 
 from workers.board import SINK_RETRIES, SINK_STALLED, SINK_WAITING, Slot
 from workers.delivery import end_if_fenced
 from workers.kernel import boottime_ns
 from workers.log import Log, Value
+from workers.sinks.interface import SinkAway
 from workers.troubles import Troubles
 
 STALLED_NS = 5_000_000_000
+LAST_TRIES = 3
+_LAST_PAUSE_S = 0.25
 
 
 class Condition:
     """`Report` for the sink; `begun` and `ended` are for who calls the sink, `show` is for the loop."""
 
     __slots__ = (
-        "_call_ns", "_failing", "_log", "_shown", "_slot", "_stalled_ns", "_troubles", "_words", "lost",
+        "_call_ns", "_failing", "_last_tries", "_leaves", "_left", "_log", "_shown", "_slot", "_stalled_ns",
+        "_troubles", "_words", "lost",
     )  # fmt: skip
 
     def __init__(self, slot: Slot, log: Log, troubles: Troubles) -> None:
@@ -32,6 +41,10 @@ class Condition:
         self._stalled_ns = 0  # since when, as logged
         self._shown = False
         self.lost = 0  # events that the sink gave up, in its thread
+        self._leaves = False
+        self._last_tries = 0  # that failed since then, in a row
+        self._left = _thread.allocate_lock()  # free when the child stops
+        self._left.acquire()
 
     # --- the sink's thread ----------------------------------------------------------------------------------
 
@@ -39,15 +52,24 @@ class Condition:
         self._call_ns = boottime_ns()
 
     def ended(self) -> None:
-        self._call_ns = 0
+        self._call_ns = self._last_tries = 0
         self._failing = None
 
     def retrying(self, reason: str) -> None:
         self._words[SINK_RETRIES] += 1
         self._failing = (reason, self._failing[1] if self._failing else boottime_ns())
 
+    def pause(self, seconds: float) -> None:
+        if not self._leaves:
+            self._left.acquire(timeout=seconds)
+            return
+        self._last_tries += 1
+        if self._last_tries == LAST_TRIES:
+            raise SinkAway(self._failing[0] if self._failing else "the sink is away")
+        time.sleep(min(seconds, _LAST_PAUSE_S))
+
     def fine(self) -> None:
-        self._failing = None
+        self._failing, self._last_tries = None, 0
         if self._call_ns:
             self._call_ns = boottime_ns()
 
@@ -61,6 +83,12 @@ class Condition:
         self._log(event, level, **fields)
 
     # --- the loop -------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """The child stops; once is enough, twice does no harm."""
+        if not self._leaves:
+            self._leaves = True
+            self._left.release()
 
     def show(self, waiting_bytes: int, now_ns: int) -> None:
         """Called in each turn of the loop."""

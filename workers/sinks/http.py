@@ -19,15 +19,12 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Sequence
 
-from workers.envelope import Batch
 from workers.retry_after import retry_after_s
 from workers.sinks.address import http_address
-from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit
-from workers.sinks.parcel import Limits, Parcel, parcels
+from workers.sinks.parcel import Limits, Parcel
 from workers.sinks.post import Answer, Poster, Unanswered
 from workers.target import variables_of
 from workers.template import TemplateError, parse
@@ -43,9 +40,9 @@ _GZIP = 31  # zlib's number for its format with the largest window
 
 
 class Http:
-    inline = False
+    """A `FarEnd`."""
 
-    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, text: str, context: SinkContext) -> None:
         spec = context.task.scope.spec
         self._context = context
         try:
@@ -56,26 +53,14 @@ class Http:
         if taken := [name for name, _ in spec.sink_headers if name.lower() in _OURS]:
             raise BadSink(f"sink_header.{taken[0]} is set by the request itself; remove it")
         self._gzip = spec.sink_compression == "gzip"
-        self._limits = Limits(spec.sink_batch or _EVENTS_MAX, _SIZE_MAX_BYTES)
+        self.where = self._address.where
+        self.limits = Limits(spec.sink_batch or _EVENTS_MAX, _SIZE_MAX_BYTES)
         self._poster = Poster(self._address, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(
-            self._attempt, context.report, self._address.where, spec.overflow == "drop_oldest", sleep
-        )
-
-    def open(self) -> None:
-        """The connection is made when there is something to send."""
-
-    def write(self, batches: Sequence[Batch]) -> None:
-        for parcel in parcels(batches, self._context.envelope.lines, lambda: self._limits):
-            self._carrier.carry(parcel)
-
-    def flush(self) -> None:
-        """What was written is safe: `write` returns no sooner."""
 
     def close(self) -> None:
         self._poster.close()
 
-    def _attempt(self, parcel: Parcel) -> Outcome:
+    def attempt(self, parcel: Parcel) -> Outcome:
         body = b"".join(parcel.lines)
         try:
             headers = self._headers_for(parcel)
@@ -86,7 +71,7 @@ class Http:
             return Again(str(error))
         outcome = outcome_of(answer, time.clock_gettime(time.CLOCK_REALTIME))
         if isinstance(outcome, Unfit) and outcome.too_large and len(parcel) > 1:
-            self._limits = Limits(self._limits.events, max(len(body) // 2, _SIZE_MIN_BYTES))
+            self.limits = Limits(self.limits.events, max(len(body) // 2, _SIZE_MIN_BYTES))
         return outcome
 
     def _headers_for(self, parcel: Parcel) -> list[tuple[str, bytes]]:

@@ -8,7 +8,8 @@ sends the same `(shard, epoch, seq)`, so that the far end can recognise it. What
 ends the child, which starts again from the last checkpoint. Nothing is ever dropped in silence.
 
 Whoever waits inside `write` or `flush` says so (`Report`): `retrying` when something has to be tried again, `fine` when
-something went through, `fenced` before each new request or attempt, since the deadline may have passed meanwhile.
+something went through, `fenced` before each new request or attempt, since the deadline may have passed meanwhile. It
+waits by `pause` alone, so that a stop can end that.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class BadSink(ValueError):
 
 class SinkFailed(Exception):
     """What a sink cannot retry; one sentence."""
+
+
+class SinkAway(Exception):
+    """What failed again while the child stops, which waits no longer; the reason that was reported."""
 
 
 class Sink(Protocol):
@@ -51,6 +56,10 @@ class Report(Protocol):
     def retrying(self, reason: str) -> None:
         """Something has to be tried again; counted. `reason` is what follows "sink: ", without its duration:
         "no answer from collector.example:443". It is shown until `fine`."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait between a failure, which was reported, and the next try. A stop ends the wait at once; after it the
+        third failure in a row raises `SinkAway`, which a sink lets pass."""
 
     def fine(self) -> None:
         """Something went through (a request, a piece of a long write): the sink makes progress, nothing is wrong."""

@@ -20,7 +20,6 @@ import errno
 import fcntl
 import os
 import stat
-import time
 from collections.abc import Sequence
 
 from workers.envelope import Batch
@@ -80,7 +79,7 @@ class Jsonl:
             left = left[count:]
             if error is not None:
                 self._report.retrying(f"{error.strerror} at {self._path}")
-                time.sleep(wait_s)
+                self._report.pause(wait_s)
                 wait_s = min(wait_s * 2, _WAIT_MAX_S)
                 self._report.fenced()
         if self._fsync == "always":

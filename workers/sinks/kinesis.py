@@ -11,52 +11,37 @@ event only when it follows the last one that he took has each once and in order.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import Any
 
-from workers.envelope import Batch
 from workers.sinks.address import stream_address
 from workers.sinks.aws import Failed, Service
-from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Partly, Safe
-from workers.sinks.parcel import Limits, Parcel, parcels
+from workers.sinks.parcel import Limits, Parcel
 
 _EVENTS_MAX = 500
 _SIZE_MAX_BYTES = 1024 * 1024
 
 
 class Kinesis:
-    inline = False
+    """A `FarEnd`."""
 
-    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, text: str, context: SinkContext) -> None:
         try:
             address = stream_address(text)
         except ValueError as error:
             raise BadSink(f"sink needs {error}") from None
         self._target = {"StreamARN" if address.name.startswith("arn:") else "StreamName": address.name}
         self._key = context.task.shard
-        self._lines = context.envelope.lines
         spec = context.task.scope.spec
-        self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES, len(self._key))
+        self.where = address.where
+        self.limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES, len(self._key))
         self._service = Service("kinesis", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)
-
-    def open(self) -> None:
-        """The client is made when there is something to send."""
-
-    def write(self, batches: Sequence[Batch]) -> None:
-        for parcel in parcels(batches, self._lines, lambda: self._limits):
-            self._carrier.carry(parcel)
-
-    def flush(self) -> None:
-        """What was written is safe: `write` returns no sooner."""
 
     def close(self) -> None:
         self._service.close()
 
-    def _attempt(self, parcel: Parcel) -> Outcome:
+    def attempt(self, parcel: Parcel) -> Outcome:
         records = [{"Data": line, "PartitionKey": self._key} for line in parcel.lines]
         try:
             answer = self._service.call("put_records", Records=records, **self._target)

@@ -9,13 +9,13 @@
 What holds: it is made and called in one thread, which is not the handler's, from the first events on; so what it makes
 (a connection to a database, say) belongs to that thread. `write` gets events in order, at most `sink_batch` (500) at a
 time. An exception ends the child, which starts again from the last checkpoint; `Retry` asks for the same call again
-after a wait, as often as it takes, and is seen in `status` meanwhile. A method that does not return is seen too, and
-nothing is lost meanwhile; only a stop does not wait for it longer than `stop_timeout`.
+after a wait, as often as it takes, and is seen in `status` meanwhile; a stop ends the wait, and three more tries later
+goes on without. A method that does not return is seen too, and nothing is lost meanwhile; only a stop does not wait for
+it longer than `stop_timeout`.
 """
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -146,7 +146,7 @@ class Own:
                 call()
             except Retry as error:
                 report.retrying(str(error)[:_REASON_MAX_CHARS] or "the sink asks for another try")
-                time.sleep(max(error.after_s, _wait_s(tries)))
+                report.pause(max(error.after_s, _wait_s(tries)))
                 tries += 1
             except BaseException as error:  # `sys.exit` as well
                 raise SinkFailed(in_words(error, file_of(self._kind))) from error

@@ -12,17 +12,13 @@ what was sent with it, and the numbers tell. With `sink_batch = 1` nothing can o
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Sequence
 from typing import Any
 
-from workers.envelope import Batch
 from workers.sinks.address import queue_address
 from workers.sinks.aws import Failed, Service, transient
-from workers.sinks.carrier import Carrier, Sleep
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Partly, Safe, Unfit
-from workers.sinks.parcel import Limits, Parcel, parcels
+from workers.sinks.parcel import Limits, Parcel
 
 _EVENTS_MAX = 10
 _SIZE_MAX_BYTES = 256 * 1024
@@ -31,35 +27,24 @@ _NUMBER_CHARS = 20  # of an epoch or a seq
 
 
 class Sqs:
-    inline = False
+    """A `FarEnd`."""
 
-    def __init__(self, text: str, context: SinkContext, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, text: str, context: SinkContext) -> None:
         try:
             self._address = address = queue_address(text)
         except ValueError as error:
             raise BadSink(f"sink needs {error}") from None
         self._group = group_of(context.task.shard)
         self._epoch = context.task.epoch
-        self._lines = context.envelope.lines
         spec = context.task.scope.spec
-        self._limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES)
+        self.where = address.where
+        self.limits = Limits(min(spec.sink_batch or _EVENTS_MAX, _EVENTS_MAX), _SIZE_MAX_BYTES)
         self._service = Service("sqs", address.options, spec.sink_timeout_ms / 1000)
-        self._carrier = Carrier(self._attempt, context.report, address.where, spec.overflow == "drop_oldest", sleep)
-
-    def open(self) -> None:
-        """The client is made when there is something to send."""
-
-    def write(self, batches: Sequence[Batch]) -> None:
-        for parcel in parcels(batches, self._lines, lambda: self._limits):
-            self._carrier.carry(parcel)
-
-    def flush(self) -> None:
-        """What was written is safe: `write` returns no sooner."""
 
     def close(self) -> None:
         self._service.close()
 
-    def _attempt(self, parcel: Parcel) -> Outcome:
+    def attempt(self, parcel: Parcel) -> Outcome:
         entries = [self._entry(place, seq, parcel.lines[place]) for place, seq in enumerate(parcel.seqs)]
         try:
             answer = self._service.call("send_message_batch", QueueUrl=self._address.url, Entries=entries)

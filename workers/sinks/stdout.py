@@ -21,7 +21,6 @@ import fcntl
 import os
 import select
 import signal
-import time
 from collections.abc import Sequence
 
 from workers.envelope import Batch
@@ -68,7 +67,7 @@ class Stdout:
                 if error.errno not in _FULL:
                     raise
                 self._report.retrying(f"{error.strerror} at stdout")
-                time.sleep(_WAIT_S)
+                self._report.pause(_WAIT_S)
                 self._report.fenced()
 
     def flush(self) -> None:
