@@ -33,6 +33,7 @@ from supervisor.reloader import Reloader
 from supervisor.serving import endpoint
 from supervisor.serving.glance import Glance
 from supervisor.signals import Signals
+from supervisor.stops import Stops
 from supervisor.stores.interface import Store
 from supervisor.tasks import task_for
 from workers.board import Board
@@ -78,7 +79,7 @@ class Daemon:
         self._events: deque[tuple[model.Event, int]] = deque()
         self._stepping = False
         self._begun = False
-        self._drained = False  # by request, and no signal has come since
+        self._stops = Stops()
         self._timer: asyncio.TimerHandle | None = None
         self._planned = False  # the timer is set anew before the loop rests
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}
@@ -337,9 +338,8 @@ class Daemon:
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _obey(self) -> None:
-        """A signal to stop: the second one hurries. After `tenured drain` the first one says the same again."""
-        repeated, self._drained = self._drained, False
-        if not repeated:
+        """A signal to stop: the first one asks, another one hurries."""
+        if self._stops.signalled(self._loop.time()):
             self._stop()
 
     def _stop(self) -> None:
@@ -366,6 +366,6 @@ class Daemon:
     def _drain(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         """As the first SIGTERM; asking again does not hurry it."""
         if self._state.drain is None:
-            self._drained = True
+            self._stops.drained()
             self._stop()
         return {**self._health(), "pid": os.getpid()}

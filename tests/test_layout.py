@@ -22,7 +22,7 @@ PURE = (
     *sorted((ROOT / "supervisor" / "core").glob("*.py")),
     *(
         ROOT / "supervisor" / f"{name}.py"
-        for name in ("names", "records", "writes", "changes", "exits", "rules", "health")
+        for name in ("names", "records", "writes", "changes", "exits", "rules", "health", "stops")
     ),
     *(
         ROOT / "supervisor" / "configuration" / f"{name}.py"

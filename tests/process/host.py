@@ -104,6 +104,12 @@ class Host:
         assert self.process is not None
         return self.process.wait(timeout_s)
 
+    def ended_by_another_signal(self) -> bool:
+        """To be asked again and again: a signal that comes with the first one to stop does not hurry."""
+        assert self.process is not None
+        self.signal(signal.SIGTERM)
+        return self.process.poll() is not None
+
     def stop(self, timeout_s: float = 30) -> int:
         self.signal(signal.SIGTERM)
         return self.wait(timeout_s)
