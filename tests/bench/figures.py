@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.arguments import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,30 @@ class Figure:
         return "" if self.goal_min is None else f">= {self.goal_min:g} {self.unit}".rstrip()
 
 
+def median(
+    name: str, values: Sequence[float], unit: str, goal_max: float | None = None, goal_min: float | None = None
+) -> Figure:
+    return Figure(name, statistics.median(values), unit, goal_max, spread(values, unit), goal_min=goal_min)
+
+
+def times(
+    name: str, theirs: Sequence[float], ours: Sequence[float], unit: str, goal_min: float | None = None
+) -> Figure:
+    """How many times as much a peer needs. Each of its values stands beside the one of ours from the same round."""
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+    detail = f"{statistics.median(theirs):.4g} {unit}; {spread(ratios, 'x')}"
+    return Figure(f"{name}, times ours", statistics.median(ratios), "x", None, detail, goal_min=goal_min)
+
+
+def alternating(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """The values of all runs, which took turns: whatever else the machine does meanwhile meets each of them."""
+    values: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            values[name].append(run())
+    return values
+
+
 def spread(values: Sequence[float], unit: str) -> str:
     """`values` as one phrase: median, 99th percentile, highest, and of how many."""
     return (
@@ -50,6 +78,7 @@ def p99(values: Sequence[float]) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 
 
+_SCHEDULED = 2  # of the kernel's clocks of another process, the one in nanoseconds (clock_getcpuclockid(3))
 HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"
 
 
@@ -72,6 +101,15 @@ def report(figures: Iterable[Figure], path: Path | None) -> int:
     return 0 if all(figure.met for figure in shown) else 1
 
 
+def asked(part: str, **numbers: int) -> argparse.Namespace:
+    """The command line of a part: `--json`, and an option for each of its numbers, which have these defaults."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{part}")
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=whole, default=default, metavar="N", help=f"{default} by default")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    return parser.parse_args()
+
+
 def in_folders(parts: Iterable[tuple[str, Callable[[Path], Iterator[Figure]]]]) -> Iterator[Figure]:
     """The figures of each part, which measures in a folder of its own."""
     for name, part in parts:
@@ -80,9 +118,6 @@ def in_folders(parts: Iterable[tuple[str, Callable[[Path], Iterator[Figure]]]]) 
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of all threads, as the scheduler counts it: a clock tick is too long for an idle child."""
-    total_ns = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
-            total_ns += int(file.read().split()[0])
-    return total_ns / 1e9
+    """User and system time of all threads, also of those that have ended, as the scheduler counts it: a clock tick is
+    too long for an idle child."""
+    return time.clock_gettime(~pid << 3 | _SCHEDULED)

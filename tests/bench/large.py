@@ -1,6 +1,6 @@
 """Large messages: does their time grow as they do, and what memory do they take at most?
 
-    python -m tests.bench.large [--rounds N]
+    python -m tests.bench.large [--rounds N] [--json FILE]
 
 A server sends one message of 8, 16, 32 or 64 MiB, in fragments of 16 KiB or as one frame, text or binary, to a real
 child with the sink `discard`. Time is CPU of the child from before the message until it was handed over; memory is the
@@ -11,23 +11,21 @@ more than 2.5 times their size in memory.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.arguments import whole
-from tests.bench.figures import cpu_s
+from tests.bench.figures import Figure, asked, cpu_s, median, report, times
 from tests.bench.firehose import serving, when_told
 from tests.child import process, task
 from tests.feed import BINARY, TEXT, frame
 from tests.wait import until
 from workers.board import DEADLINE, MESSAGES, OPEN, Board
+from workers.kernel import boottime_ns
 
 MIB = 1024 * 1024
 SIZES = (8, 16, 32, 64)
@@ -67,7 +65,7 @@ def resident_bytes(pid: int, which: str) -> int:
 def child_cost(data: bytes, size: int) -> Cost:
     board = Board.create()
     words = board.slot(0).words
-    words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
+    words[DEADLINE] = boottime_ns() + 600 * 10**9
     go = multiprocessing.Event()
     with serving(when_told, data, go) as url:
         child = process(task(url, max_message=64 * MIB), board, stderr=subprocess.DEVNULL)
@@ -96,33 +94,28 @@ def shapes() -> Iterator[tuple[str, int, bool]]:
         yield f"{kind}, one frame", opcode, False
 
 
-def measured(name: str, opcode: int, fragmented: bool, rounds: int) -> bool:
-    medians: dict[int, float] = {}
-    memory = 0.0
+def measured(name: str, opcode: int, fragmented: bool, rounds: int) -> Iterator[Figure]:
+    cpu_ms: dict[int, list[float]] = {}
+    memory: list[float] = []
     for size in SIZES:
         data = encoded(opcode, size * MIB, fragmented)
         costs = [child_cost(data, size * MIB) for _ in range(rounds)]
-        medians[size] = statistics.median(cost.cpu_ms for cost in costs)
-        memory = statistics.median(cost.memory for cost in costs)
-        print(f"{name:28} {size:3} MiB {medians[size]:8.1f} ms CPU, at most {memory:.2f} times its size", flush=True)
-    data = encoded(opcode, SIZES[0] * MIB, fragmented)
-    theirs = statistics.median(peer_ms(data) for _ in range(rounds))
-    times = theirs / medians[SIZES[0]]
-    print(f"{name:28} {SIZES[0]:3} MiB {theirs:8.1f} ms in websocket-client, {times:.1f} times ours")
-    growth = medians[SIZES[-1]] / medians[SIZES[0]] / (SIZES[-1] / SIZES[0])
-    met = growth <= GROWTH_MAX and memory <= MEMORY_MAX
-    goals = f"growth by size {growth:.2f}, goal {GROWTH_MAX}; memory {memory:.2f}, goal {MEMORY_MAX}"
-    print(f"{name:28} {goals}: {'met' if met else 'MISSED'}", flush=True)
-    return met
+        cpu_ms[size], memory = [cost.cpu_ms for cost in costs], [cost.memory for cost in costs]
+    few, much = SIZES[0], SIZES[-1]
+    growth = statistics.median(cpu_ms[much]) / statistics.median(cpu_ms[few]) / (much / few)
+    yield median(f"{name}: {few} MiB", cpu_ms[few], "ms")
+    yield median(f"{name}: {much} MiB", cpu_ms[much], "ms")
+    yield Figure(f"{name}: a MiB of {much}, times one of {few}", growth, "x", GROWTH_MAX)
+    yield median(f"{name}: memory at most, times the message", memory, "x", MEMORY_MAX)
+    data = encoded(opcode, few * MIB, fragmented)
+    yield times(f"{name}: {few} MiB, websocket-client", [peer_ms(data) for _ in range(rounds)], cpu_ms[few], "ms")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.large")
-    parser.add_argument("--rounds", type=whole, default=3)
-    options = parser.parse_args()
-    results = [measured(*shape, options.rounds) for shape in shapes()]
-    return 0 if all(results) else 1
+def figures(rounds: int) -> Iterator[Figure]:
+    for shape in shapes():
+        yield from measured(*shape, rounds)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = asked("large", rounds=3)
+    sys.exit(report(figures(options.rounds), options.json))

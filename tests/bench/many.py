@@ -1,43 +1,41 @@
 """Many connections in one process: what 25 of them cost with 10,000 messages a second in all.
 
-    python -m tests.bench.many [--rounds N] [--seconds N]
+    python -m tests.bench.many [--rounds N] [--seconds N] [--json FILE]
 
 A server sends the messages one by one, evenly, to one connection after the other. Our child holds all connections in
 one thread and reads each message by itself, as it comes; beside it one process with a thread and a `WebSocketApp` of
 websocket-client for each connection, and one with `websockets` on asyncio. CPU is that of all threads of the process,
-as a share of one core. Rounds alternate; medians are shown. The exit code is 1 if the goal is missed.
+as a share of one core. Rounds alternate. The exit code is 1 if the goal is missed.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from tests.arguments import whole
-from tests.bench.figures import cpu_s
+from tests.bench.figures import Figure, alternating, asked, cpu_s, median, report, times
 from tests.bench.firehose import in_time
-from tests.bench.receive import alternating
 from tests.child import process, task
 from tests.wait import until
 from workers.board import DEADLINE, MESSAGES, OPEN, Board
+from workers.kernel import boottime_ns
 
 CONNECTIONS, PER_SECOND, BYTES = 25, 10_000, 200
 GOAL = 2.0
-
-APPS = """
+OURS, APPS, TASKS = "a tenured child", "threads with WebSocketApp", "websockets on asyncio"
+SCRIPTS = {
+    APPS: """
 import sys, threading, time, websocket
 def message(app, text):
     pass
 for _ in range(int(sys.argv[2])):
     app = websocket.WebSocketApp(sys.argv[1], on_message=message)
     threading.Thread(target=app.run_forever, kwargs={"skip_utf8_validation": True}).start()
-"""
-
-TASKS = """
+""",
+    TASKS: """
 import asyncio, sys
 from websockets.asyncio.client import connect
 async def one(url):
@@ -47,7 +45,8 @@ async def one(url):
 async def main():
     await asyncio.gather(*(one(sys.argv[1]) for _ in range(int(sys.argv[2]))))
 asyncio.run(main())
-"""
+""",
+}
 
 
 def share(pid: int, seconds: int) -> float:
@@ -71,7 +70,7 @@ def script_share(script: str, url: str, seconds: int) -> float:
 def child_share(url: str, seconds: int) -> float:
     board = Board.create()
     words = board.slot(0).words
-    words[DEADLINE] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 600 * 10**9
+    words[DEADLINE] = boottime_ns() + 600 * 10**9
     child = process(task(*[url] * CONNECTIONS), board, stderr=subprocess.DEVNULL)
     try:
         until(lambda: words[OPEN] == CONNECTIONS and words[MESSAGES] > 0, 30)
@@ -85,28 +84,19 @@ def child_share(url: str, seconds: int) -> float:
         child.wait()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.many")
-    parser.add_argument("--rounds", type=whole, default=3)
-    parser.add_argument("--seconds", type=whole, default=5)
-    options = parser.parse_args()
-    print(f"{CONNECTIONS} connections, {PER_SECOND} messages of {BYTES} B a second in all: CPU, median (extremes)")
+def figures(rounds: int, seconds: int) -> Iterator[Figure]:
     with in_time(CONNECTIONS, PER_SECOND, BYTES) as url:
         runs: dict[str, Callable[[], float]] = {
-            "threads with WebSocketApp": lambda: script_share(APPS, url, options.seconds),
-            "websockets on asyncio": lambda: script_share(TASKS, url, options.seconds),
-            "tenured child": lambda: child_share(url, options.seconds),
+            APPS: partial(script_share, SCRIPTS[APPS], url, seconds),
+            TASKS: partial(script_share, SCRIPTS[TASKS], url, seconds),
+            OURS: partial(child_share, url, seconds),
         }
-        values = alternating(runs, options.rounds)
-    medians = {name: statistics.median(each) for name, each in values.items()}
-    ours = medians["tenured child"]
-    for name, each in values.items():
-        times = "" if name == "tenured child" else f"  {medians[name] / ours:.2f} times ours"
-        print(f"{name:28} {medians[name]:6.1f} % of a core ({min(each):.1f} to {max(each):.1f}){times}")
-    ratio = medians["threads with WebSocketApp"] / ours
-    print(f"goal, {GOAL:g} times less than threads with WebSocketApp: {'met' if ratio >= GOAL else 'MISSED'}")
-    return 0 if ratio >= GOAL else 1
+        values = alternating(runs, rounds)
+    yield median(OURS, values[OURS], "% of a core")
+    yield times(APPS, values[APPS], values[OURS], "% of a core", GOAL)
+    yield times(TASKS, values[TASKS], values[OURS], "% of a core")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = asked("many", rounds=3, seconds=5)
+    sys.exit(report(figures(options.rounds, options.seconds), options.json))

@@ -8,16 +8,14 @@ that nobody scrapes. The exit code is 1 if a figure misses its goal.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
@@ -25,14 +23,14 @@ from supervisor.core.model import Report
 from supervisor.core.state import State
 from supervisor.metrics.families import PER_SHARD
 from supervisor.metrics.metrics import Metrics
-from tests.arguments import whole
-from tests.bench.figures import Figure, p99, report, spread
+from tests.bench.figures import Figure, asked, median, p99, report, spread, times
 from tests.core import mine, ns, state
 from tests.metrics import ruled
 
 MS = 1000.0
 SCRAPE_EVERY_S = 1.0
 GOAL_MS = 2.0
+OURS, THEIRS = "tenured's", "prometheus_client's"
 SENDER = """
 import os, struct, time
 while True:
@@ -128,29 +126,21 @@ def _scrape(scrape: Scrape | None, run: Run, done: threading.Event) -> None:
         run.pages.append((began_s, time.monotonic()))
 
 
-def figures(shards: int, seconds: float) -> Iterator[Figure]:
-    print(f"a page has {shards} shards x {len(PER_SHARD)} metrics")
-    for name, make, goal in (
-        ("nobody", nobody, None),
-        ("tenured's page", ours, GOAL_MS),
-        ("prometheus_client's", theirs, None),
-    ):
-        run = asyncio.run(measure(seconds, make(shards)))
-        yield Figure(f"reaction, p99, scraped: {name}", p99(run.all_ms()), "ms", goal, spread(run.all_ms(), "ms"))
-        if run.pages:
-            during = run.during_pages_ms()
-            yield Figure(f"the same while a page is made: {name}", p99(during), "ms", None, spread(during, "ms"))
-            yield Figure(f"a page takes: {name}", p99(run.pages_ms()), "ms", None, spread(run.pages_ms(), "ms"))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.metrics")
-    parser.add_argument("--shards", type=whole, default=500)
-    parser.add_argument("--seconds", type=whole, default=20)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args(arguments)
-    return report(figures(options.shards, options.seconds), options.json)
+def figures(shards: int, seconds: int) -> Iterator[Figure]:
+    scrapes = (("nobody", nobody, None), (OURS, ours, GOAL_MS), (THEIRS, theirs, None))
+    runs = {name: asyncio.run(measure(seconds, make(shards))) for name, make, _ in scrapes}
+    for name, _, goal in scrapes:
+        all_ms = runs[name].all_ms()
+        yield Figure(f"reaction, p99, scraped: {name}", p99(all_ms), "ms", goal, spread(all_ms, "ms"))
+    for name in (OURS, THEIRS):
+        during = runs[name].during_pages_ms()
+        yield Figure(f"reaction while a page is made, p99: {name}", p99(during), "ms", None, spread(during, "ms"))
+    page = f"a page of {shards} shards x {len(PER_SHARD)} metrics"
+    yield median(f"{page}: {OURS}", runs[OURS].pages_ms(), "ms")
+    pairs = min(len(runs[name].pages) for name in (OURS, THEIRS))
+    yield times(f"{page}: {THEIRS}", runs[THEIRS].pages_ms()[:pairs], runs[OURS].pages_ms()[:pairs], "ms")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = asked("metrics", shards=500, seconds=20)
+    sys.exit(report(figures(options.shards, options.seconds), options.json))

@@ -1,4 +1,6 @@
-"""How quickly the status page shows a large fleet: python -m tests.bench.page [--shards N] [--supervisors N] [--runs N]
+"""How quickly the status page shows a large fleet.
+
+    python -m tests.bench.page [--shards N] [--supervisors N] [--runs N] [--json FILE]
 
 A real Chromium opens the page of a real endpoint behind which a fleet stands still: the time from navigation until each
 shard has its row and the frame with them was drawn, and what one poll costs afterwards, when every age has changed.
@@ -7,15 +9,12 @@ The exit code is 1 if the goal is missed.
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import sys
 import time
 from collections.abc import Iterator
 
 from supervisor.serving import endpoint
-from tests.arguments import whole
-from tests.bench.figures import Figure, report, spread
+from tests.bench.figures import Figure, asked, median, report
 from tests.page import fleet
 from tests.page.browser import Tab, chromium
 
@@ -63,19 +62,11 @@ def figures(shards: int, supervisors: int, runs: int) -> Iterator[Figure]:
         served.close()
     of = f"{shards} shards, {supervisors} supervisors"
     shown, updated = zip(*found, strict=True)
-    yield Figure(f"page with all rows of {of}", statistics.median(shown), "s", GOAL_S, spread(shown, "s"))
-    yield Figure(f"update of {of}", statistics.median(updated), "s", None, spread(updated, "s"))
+    yield median(f"page with all rows of {of}", shown, "s", GOAL_S)
+    yield median(f"update of {of}", updated, "s")
     yield Figure(f"status JSON of {of}", made_s, "s", None, f"{len(body) / 1024:.0f} KiB, made once a second at most")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.page")
-    parser.add_argument("--shards", type=whole, default=1000)
-    parser.add_argument("--supervisors", type=whole, default=10)
-    parser.add_argument("--runs", type=whole, default=5)
-    options = parser.parse_args()
-    return report(figures(options.shards, options.supervisors, options.runs), None)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    options = asked("page", shards=1000, supervisors=10, runs=5)
+    sys.exit(report(figures(options.shards, options.supervisors, options.runs), options.json))
