@@ -316,6 +316,22 @@ def test_streams_to_one_place_share_a_key_unless_they_name_one(write: Callable[.
     assert load(write(text + "connect_key = mine\n"), {}).streams[0].spec.connect_key == "mine"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        ("connect_rate = 5/s", "connect_rate = 10/s", "connect_rate is 10/s here and 5/s in [stream:trades]"),
+        ("connect_rate = 5/s", "", "connect_rate is off here and 5/s in [stream:trades]"),
+        ("", "connect_rate = 300/m", "connect_rate is 5/s here and off in [stream:trades]"),
+    ],
+)
+def test_one_key_has_one_rate(write: Callable[..., str], first: str, second: str, sentence: str) -> None:
+    news = f"[stream:news]\nurl = wss://feed.example/news\n{second}\n"
+    (problem,) = problems(write(stream=f"{first}\n{news}"))
+    assert f"{sentence}, but both have the connect_key feed.example; give them one rate, or [stream:news]" in problem
+    load(write(stream=f"{first}\n{news}connect_key = mine\n"), {})
+    load(write(stream=f"{second}\n{news}"), {})
+
+
 def test_one_token_cannot_stand_for_several_feeds(write: Callable[..., str]) -> None:
     text = MINIMAL.replace("wss://feed.example/ws", "\n  wss://a.example/1\n  wss://a.example/2")
     (problem,) = problems(write(text + "checkpoint = /seq\n"))

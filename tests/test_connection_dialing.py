@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import ssl
 import threading
@@ -145,6 +146,44 @@ def test_the_request_carries_what_is_configured_and_no_origin() -> None:
     assert request.headers["x-one"] == "1"
     assert "origin" not in request.headers
     assert "sec-websocket-extensions" not in request.headers
+
+
+@pytest.fixture
+def everything_is_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names are resolved to this machine; which ones were asked for."""
+    names: list[str] = []
+    resolve = socket.getaddrinfo
+
+    def resolved(host: str, *args: Any, **named: Any) -> Any:
+        names.append(host)
+        return resolve("127.0.0.1", *args, **named)
+
+    monkeypatch.setattr("workers.route.socket.getaddrinfo", resolved)
+    return names
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_name_of_other_than_ascii_letters_goes_out_as_its_a_label(
+    everything_is_here: list[str], server_tls: ssl.SSLContext, secure: bool
+) -> None:
+    shown_names: list[str | None] = []
+    server_tls.sni_callback = lambda sock, name, context: shown_names.append(name)
+    with Feed(good, server_tls if secure else None) as feed:
+        child = Child(task(f"{'wss' if secure else 'ws'}://Bücher.example:{feed.port}/", tls_ca=CERTIFICATE))
+        with child:
+            if secure:
+                assert reason_of_refusal(child).startswith("the certificate of xn--bcher-kva.example is refused")
+            else:
+                child.word(OPEN, 1)
+                assert feed.connects[0].headers["host"] == f"xn--bcher-kva.example:{feed.port}"
+    assert set(everything_is_here) == {"xn--bcher-kva.example"}
+    assert set(shown_names) == ({"xn--bcher-kva.example"} if secure else set())
+
+
+def test_a_name_that_can_be_none_is_a_permanent_refusal() -> None:
+    with Child(task(f"ws://{'ü' * 64}.example/")) as child:
+        assert reason_of_refusal(child) == f"{'ü' * 64}.example is no name of a host"
+        assert child.log("connection.closed")[0]["permanent"] is True
 
 
 def test_user_and_password_of_a_url_become_basic_authorization_and_stay_out_of_the_log() -> None:
@@ -369,6 +408,25 @@ def test_what_tls_has_decrypted_already_is_read_without_waiting_for_more(server_
         for count in range(1, 21):
             child.word(MESSAGES, 2 * count, timeout_s=2)
             turned.set()
+
+
+def test_what_is_no_tls_on_an_open_connection_is_told_without_a_place_in_a_source(server_tls: ssl.SSLContext) -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        if peer.number == 0:
+            os.write(peer.sock.fileno(), b"this is no record of TLS")
+        peer.serve()
+
+    with Feed(behave, server_tls) as feed, Child(task(feed.url, tls_ca=CERTIFICATE)) as child:
+        assert reason_of_refusal(child) == "wrong version number"
+        child.word(CONNECTS, 2)
+
+
+def test_a_tls_handshake_that_does_not_end_is_told_without_a_place_in_a_source() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"wss://127.0.0.1:{server.getsockname()[1]}"
+        with Child(task(url, tls_ca=CERTIFICATE, connect_timeout_ms=200)) as child:
+            assert reason_of_refusal(child) == "no connection in time: TLS with 127.0.0.1 was not complete"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_permanent_refusal(server_tls: ssl.SSLContext) -> None:

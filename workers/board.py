@@ -39,7 +39,7 @@ HANDLER_ERRORS = 18  # exceptions of the handler since the start, as all counter
 GAPS = 19  # in the numbers that `sequence` points to
 VIOLATIONS = 20  # of the WebSocket protocol by a peer (closed with 1002, 1007 or 1009)
 SILENCES = 21  # connections that were found silent: no answer to a ping, or no data within the idle timeout
-TOKENS_DROPPED = 22  # checkpoints that the far end refused too often
+TOKENS_DROPPED = 22  # checkpoints that the far end refused too often, or that cannot be sent
 EVENTS_DROPPED = 23  # by `overflow = drop_oldest`
 SINK_WAITING = 24  # bytes of events that wait for the sink
 SINK_STALLED = 25  # since when the sink takes nothing although something waits; 0: it does

@@ -13,8 +13,9 @@ _SOURCE = re.compile(r"^_ssl\.c:\d+: |^\[(?:SSL|X509|PEM|ASN1|SYS)[^\]]*\] | \(_
 
 def cause_of(error: OSError | UnicodeError) -> str:
     """One phrase, never empty."""
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
+    reason = getattr(error, "reason", None) if isinstance(error, ssl.SSLError) else None  # not all of them have one
+    if reason:
+        return str(reason).lower().replace("_", " ")
     said = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return without_source(said) or type(error).__name__
 

@@ -5,12 +5,16 @@ What holds:
 - an attempt carries the newest token whose events were handed over in this process, else the one that the child was
   given: a plain reconnect repeats nothing. The next child gets the newest one whose events are safe (see `delivery`);
 - a token that the row cannot hold is not committed, and told once for each reason: the shard streams on;
-- one that the far end refuses too often is dropped, as `doubt` says, told and counted.
+- one that the far end refuses too often is dropped, as `doubt` says, told and counted;
+- so is, at once, one that cannot stand in a header into which the file inserts it: no attempt could carry it, and what
+  no attempt can carry must not keep the shard from streaming, here or at its next owner.
 
 `for_attempt` is called in the thread of an attempt, all else on the loop.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from workers import doubt
 from workers.board import CHECKPOINT_MAX_BYTES, TOKENS_DROPPED, Slot
@@ -21,9 +25,23 @@ from workers.spec import Task
 
 
 class Checkpoint:
-    __slots__ = ("_doubts", "_given", "_log", "_outflow", "_retries", "_told", "_words")
+    __slots__ = (
+        "_carries",
+        "_doubts",
+        "_given",
+        "_log",
+        "_outflow",
+        "_retries",
+        "_told",
+        "_uncarried",
+        "_uncarried_told",
+        "_words",
+    )
 
-    def __init__(self, task: Task, slot: Slot, outflow: Outflow, log: Log) -> None:
+    def __init__(
+        self, task: Task, slot: Slot, outflow: Outflow, log: Log, carries: Callable[[str], bool] = lambda token: True
+    ) -> None:
+        """`carries`: whether an attempt can."""
         self._given = task.checkpoint or ""
         self._retries = task.scope.spec.checkpoint_retries
         self._words = slot.words
@@ -31,11 +49,25 @@ class Checkpoint:
         self._log = log
         self._doubts: dict[int, Doubt] = {}
         self._told: set[str] = set()
+        self._carries = carries
+        self._uncarried = self._uncarried_told = ""  # the last token that an attempt had to go without
 
     def for_attempt(self, connection: int) -> str:
         """Empty: from wherever the far end begins."""
         newest = self._outflow.token or self._given
-        return doubt.token(self._doubts[connection], newest) if connection in self._doubts else newest
+        token = doubt.token(self._doubts[connection], newest) if connection in self._doubts else newest
+        if not self._carries(token):
+            self._uncarried = token
+            return ""
+        return token
+
+    def tell(self) -> None:
+        """What attempts found out, once for each token."""
+        if self._uncarried != self._uncarried_told:
+            self._uncarried_told = self._uncarried
+            self._words[TOKENS_DROPPED] += 1
+            reason = "it holds a control character, which the header that ${checkpoint} stands in cannot carry"
+            self._log("checkpoint.dropped", "ERROR", reason=f"{reason}: attempts go without it")
 
     def fitting(self, token: str | None) -> str | None:
         """The token, if a row can hold it."""

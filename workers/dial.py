@@ -148,7 +148,8 @@ def _secured(sock: socket.socket, context: ssl.SSLContext, host: str, deadline_n
 def _failed(what: str, error: OSError) -> Refusal:
     """Certificates and versions of TLS do not change by themselves: what is wrong with them a retry cannot mend. The
     server's opinion of our certificate comes with the first answer, as of version 1.3 the handshake is over by then."""
-    permanent = isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _PERMANENT_IN_TLS)
+    reason = getattr(error, "reason", None) or ""
+    permanent = any(word in reason for word in _PERMANENT_IN_TLS)
     return Refusal(f"{what}: {cause_of(error)}", permanent)
 
 

@@ -101,7 +101,9 @@ class Glimpse:
         self._task = task
         self._spec = task.scope.spec
         self._say = say
-        self._targets = Targets(Templates(self._spec), task, os.environ)
+        templates = Templates(self._spec)
+        self._targets = Targets(templates, task, os.environ)
+        self._checkpoint = task.checkpoint if task.checkpoint and templates.carries(task.checkpoint) else ""
         self._link = _Link(number)
         self._begun_ns = 0
         self._handler: Handler | None = None
@@ -118,7 +120,7 @@ class Glimpse:
         if not self._spec.handler:
             return None
         handler: Handler = load(self._spec.handler, scope.base, scope.python_path)()
-        handler._outlet = _Outlet(lambda number: self._targets.address(number, task.checkpoint or ""))
+        handler._outlet = _Outlet(lambda number: self._targets.address(number, self._checkpoint))
         count = len(self._spec.url) or 1
         handler.start(Shard(task.shard, self._spec.stream, task.index, task.epoch, task.checkpoint, count))
         return handler
@@ -134,7 +136,7 @@ class Glimpse:
         raise Refused(outcome if isinstance(outcome, Refusal) else Refusal("the attempt ended without an outcome"))
 
     def _target(self) -> Target:
-        number, checkpoint = self._link.number, self._task.checkpoint or ""
+        number, checkpoint = self._link.number, self._checkpoint
         if self._handler is None:
             url, headers = self._targets.address(number, checkpoint)
         else:

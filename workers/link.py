@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from workers import outgoing, session
 from workers.board import SILENCES, VIOLATIONS
+from workers.cause import cause_of
 from workers.dial import Opened
 from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Parser, Ping
 from workers.home import Home
@@ -209,7 +210,7 @@ class Link:
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError as error:
-                self._lost(error.strerror or type(error).__name__)
+                self._lost(cause_of(error))
                 return
             if not data:
                 self._lost("the peer ended the connection without a close frame", theirs=True)
@@ -341,7 +342,7 @@ class Link:
         try:
             self._out.flush(self._sock)
         except OSError as error:  # what came before is still to be read, and then the end
-            self._broken, self._out = error.strerror or type(error).__name__, Outgoing()
+            self._broken, self._out = cause_of(error), Outgoing()
         self._update_interest()
 
     def _update_interest(self) -> None:

@@ -136,7 +136,7 @@ class _Shard:
         self._bell = Bell()
         self.troubles = Troubles(slot)
         self._outflow = self._begun_outflow(stream)
-        self._checkpoint = Checkpoint(task, slot, self._outflow, self.log)
+        self._checkpoint = Checkpoint(task, slot, self._outflow, self.log, stream.templates.carries)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._again: set[Link] = set()
         self.permissions = Permissions(slot.words, task.scope.spec.connect_rate, stream.means.parent_bell_fd)
@@ -231,6 +231,7 @@ class _Shard:
         while self._settled:
             connection, attempt = self._settled.popleft()
             connection.settle(attempt, boottime_ns())
+            self._checkpoint.tell()
 
     @property
     def _ended(self) -> bool:

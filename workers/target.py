@@ -1,8 +1,8 @@
 """What one attempt connects to: url, headers and subscriptions, expanded from the file's templates each time.
 
 A checkpoint is a text of the far end's, so in a url it is percent-encoded (a `+` or `&` would mean something else
-there), as in JSON it is escaped. Expansion reads files, so it belongs into the thread of the attempt, never on the
-loop.
+there), as in JSON it is escaped; a header takes it as it is, or cannot take it. Expansion reads files, so it belongs
+into the thread of the attempt, never on the loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Target:
 class Templates:
     """The templates of a stream, parsed once. Raises `TemplateError`."""
 
-    __slots__ = ("connections", "headers", "proxy", "resuming", "subscriptions", "urls")
+    __slots__ = ("_in_header", "connections", "headers", "proxy", "resuming", "subscriptions", "urls")
 
     def __init__(self, spec: StreamSpec) -> None:
         self.urls = [parse(text) for text in spec.url]
@@ -40,6 +40,11 @@ class Templates:
         self.connections = len(self.urls) or 1  # a handler that names its own target has one
         told = (*self.urls, *(text for _, text in self.headers), *self.subscriptions)
         self.resuming = any("checkpoint" in text.names() for text in told)  # the far end is told where to go on
+        self._in_header = any("checkpoint" in text.names() for _, text in self.headers)
+
+    def carries(self, checkpoint: str) -> bool:
+        """Whether it can stand where the file inserts it: a url and JSON take anything, a header does not."""
+        return not self._in_header or fits_header(checkpoint)
 
 
 def variables_of(task: Task) -> dict[str, str]:
@@ -94,6 +99,11 @@ class Targets:
         return template.expand(variables, self._environment, self._scope.base, self._scope.credentials, json=json)
 
 
+def fits_header(text: str) -> bool:
+    """No control character (RFC 9110, section 5.5), of which a line break would begin another header."""
+    return not _CONTROL.search(text)
+
+
 def _percent_encoded(text: str) -> str:
     if not text:
         return text
@@ -101,6 +111,7 @@ def _percent_encoded(text: str) -> str:
 
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._~-]+")
+_CONTROL = re.compile("[\0-\x08\x0a-\x1f\x7f]")
 _URL = re.compile(
     r"(?P<scheme>wss?)://(?:(?P<login>[^/?#]*)@)?(?P<place>(?P<host>\[[0-9a-f:.%]+\]|[^/?#@:\[\]]+)(?::(?P<port>[0-9]{0,5}))?)"
     r"(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?",

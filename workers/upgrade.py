@@ -17,7 +17,7 @@ import re
 from urllib.parse import unquote
 
 from workers.session import Refusal, answered
-from workers.target import Target, parts
+from workers.target import Target, fits_header, parts
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 EXTENSION = "permessage-deflate"  # bare: each parameter that concerns us a server may choose by itself
@@ -83,7 +83,7 @@ class Request:
             raise Refused(Refusal(sentence, permanent=True))
         if lower in _OURS:
             raise Refused(Refusal(f"header {name} belongs to the upgrade itself, leave it out", permanent=True))
-        if any(character < " " and character != "\t" for character in name + value):
+        if not fits_header(name + value):
             raise Refused(Refusal(f"header {name!r} holds a line break or control character", permanent=True))
         if lower == "sec-websocket-protocol":
             self._protocols += [protocol.strip().lower() for protocol in value.split(",")]

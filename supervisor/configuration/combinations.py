@@ -51,6 +51,12 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
     return found
 
 
+def rates(first: str, rate: str, second: str, other: str, key: str) -> str:
+    """What to say of two sections with one `connect_key` and different rates."""
+    said = f"connect_rate is {other} here and {rate} in [{first}], but both have the connect_key {key}"
+    return f"{said}; give them one rate, or [{second}] a connect_key of its own"
+
+
 def connect_key(urls: Collection[str], stream: str) -> str:
     """Host and port that all of the urls name, in full, else the stream's name."""
     places = {_place(url) for url in urls}

@@ -18,7 +18,7 @@ from supervisor.configuration.ini import Place, Section
 from supervisor.configuration.keys import STREAM, SUPERVISOR, find, meant
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Stream
-from supervisor.configuration.stream_values import header_problem
+from supervisor.configuration.stream_values import header_problem, rate_text
 from supervisor.configuration.subscriptions import json_problem
 from supervisor.configuration.values import NAME, nearest
 from supervisor.names import SHARDS_MAX
@@ -44,6 +44,7 @@ def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
                 values_of(reading, SUPERVISOR, section, {})
         elif stream := _stream(reading, section, name, main):
             found.append(stream)
+    _check_rates(reading, found)
     total = sum(len(stream.shards) for stream in found)
     if total > SHARDS_MAX:
         reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
@@ -51,6 +52,19 @@ def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
         sentence = "there is no stream, expected a section such as [stream:trades] with a url"
         reading.complain(Place(reading.document.source, 1), sentence)
     return tuple(found)
+
+
+def _check_rates(reading: Reading, streams: list[Stream]) -> None:
+    """A server behind one key cannot be spared at two rates."""
+    firsts: dict[str, Stream] = {}
+    for stream in streams:
+        first = firsts.setdefault(stream.spec.connect_key, stream)
+        if first.spec.connect_rate != stream.spec.connect_rate:
+            names = [f"{STREAM}:{one.name}" for one in (first, stream)]
+            rates = [rate_text(one.spec.connect_rate) for one in (first, stream)]
+            sentence = combinations.rates(names[0], rates[0], names[1], rates[1], stream.spec.connect_key)
+            section = reading.document.sections[names[1]]
+            reading.complain(section.place_of(["connect_rate", "connect_key"]), sentence)
 
 
 def _meant(section: str) -> tuple[str, str, str]:
