@@ -39,9 +39,9 @@ def run(source: str) -> int:
 
 
 def _outlet_warnings(loaded: Loaded) -> list[str]:
-    from supervisor.outlet import in_container, lossy_log
+    from supervisor.outlet import containers_stdout, lossy_log
 
-    log = lossy_log(os.fstat(sys.stdout.fileno()), os.environ, in_container(os.environ))
+    log = lossy_log(os.fstat(sys.stdout.fileno()), os.environ, containers_stdout(os.environ))
     streams = [stream.name for stream in loaded.settings.streams if stream.spec.sink == "stdout"] if log else []
     advice = "which drops and cuts lines; sink = stdout is for pipes and trials, jsonl:PATH keeps every event"
     return [f"[stream:{name}] writes its events to {log}, {advice}" for name in streams]
