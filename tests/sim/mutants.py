@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "a release without its checkpoint",
         "core/lease.py",
-        "        checkpoint=tenure.checkpoint,\n        at=turn.now.unix_ms,\n    )\n    turn.out.append(Apply(write))",
-        "        checkpoint=None,\n        at=turn.now.unix_ms,\n    )\n    turn.out.append(Apply(write))",
+        "        checkpoint=tenure.checkpoint,\n        at=turn.now.unix_ms,\n        trouble=",
+        "        checkpoint=None,\n        at=turn.now.unix_ms,\n        trouble=",
     ),
     Mutant(
         "the last words of a child are not heard",
