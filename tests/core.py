@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from supervisor.core.model import SECOND, Effects, Moment, Report, ShardRule
 from supervisor.core.phases import Claiming, Held, Phase, Shard, Turn
+from supervisor.core.shards import Shards
 from supervisor.core.state import State
 from supervisor.core.tenure import Tenure, begin
 from supervisor.core.watch import Watch, observe
@@ -96,9 +97,8 @@ def mine(name: str, epoch: int = 8, stage: str = "running", reason: str = "", ow
 
 def state(*shards: Shard, **changes: object) -> State:
     """An active supervisor for as many shards as its rules name; those that are not given are idle."""
-    made = replace(State(RULES, ME, {}, "active", Watch(longest_ns=RULES.duration_ns)), **changes)
-    idle = {name: Shard(name, rule) for name, rule in made.rules.shards.items()}
-    return replace(made, shards=idle | {shard.name: shard for shard in shards})
+    made = replace(State(RULES, ME, Shards(), "active", Watch(longest_ns=RULES.duration_ns)), **changes)
+    return made.with_shards(Shard(name, rule) for name, rule in made.rules.shards.items()).with_shards(shards)
 
 
 def saw(known: State, seconds: float, seen: Snapshot) -> State:

@@ -60,8 +60,8 @@ class Bench:
 def ruled(known: State, *names: str) -> State:
     """With these shards configured too."""
     rules = replace(known.rules, shards={**known.rules.shards, **{name: ShardRule() for name in names}})
-    idle = {name: Shard(name, rule) for name, rule in rules.shards.items()}
-    return replace(known, rules=rules, shards=idle | {**known.shards})
+    idle = [Shard(name, rule) for name, rule in rules.shards.items() if name not in known.shards]
+    return replace(known.with_shards(idle), rules=rules)
 
 
 def loaded(*names: str) -> Bench:

@@ -93,7 +93,7 @@ def test_a_row_that_somebody_had_or_moves_to_us_is_not_paced() -> None:
 
 def given_to_a_peer(known: State, seconds: float, fresh: bool) -> tuple[State, Effects]:
     """One free row, which the common assignment gives to a peer that has its share before we have ours."""
-    known = replace(known, shards={**known.shards, "s/0": replace(known.shards["s/0"], had_owner=not fresh)})
+    known = known.with_shard(replace(known.shards["s/0"], had_owner=not fresh))
     return look(known, seconds, member(shards=ALL), row(0, None), row(1, ME), row(2, ME))
 
 

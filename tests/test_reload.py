@@ -30,6 +30,7 @@ from supervisor.core.model import (
     Ticked,
 )
 from supervisor.core.phases import Held, Idle, Phase, Releasing, Vacant, Wanted
+from supervisor.core.shards import Shards
 from supervisor.core.state import Drain, State, begin, member_row
 from supervisor.writes import Applied, Claim, Release, Unknown
 from tests.core import ME, RULES, held, member, moment, none, ns, only, own_row, tenure
@@ -298,7 +299,7 @@ def test_a_drain_ends_the_wait_for_a_replacement() -> None:
     state, _ = step(active("s/0"), 1, Reconfigured(rules()), Outdated(frozenset({"s/0"})))
     state = replace(state, stage="draining", drain=Drain(ns(2), ns(2), stopping=True))
     seconds = 2 + (RULES.stop_ns + RULES.start_ns) / SECOND
-    assert leaseset.due_ns(replace(state, round_ns=ns(99), snapshot_ns=ns(99), shards={})) > ns(seconds)
+    assert leaseset.due_ns(replace(state, round_ns=ns(99), snapshot_ns=ns(99), shards=Shards())) > ns(seconds)
 
 
 # --- what the fleet is told -------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+GOLDEN = 0x9E3779B97F4A7C15  # odd, with bits all over: Knuth's multiplicative hashing
+MASK = 2**64 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
@@ -35,25 +38,66 @@ def fair_share(capacities: Iterable[int], shards: int) -> int:
     return share
 
 
-def rank(shard: str, member: str) -> bytes:
+def rank(shard: str, member: str) -> int:
     """A member's weight for a shard; the highest wins."""
-    return hashlib.blake2b(f"{shard} {member}".encode(), digest_size=8).digest()
+    return _mixed(_number(shard), _number(member))
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
+
+
+def _mixed(shard: int, member: int) -> int:
+    """One multiplication: a digest of each pair would cost a large fleet a second for each assignment."""
+    return (shard ^ member) * GOLDEN & MASK
+
+
+@dataclass(slots=True)
+class _Alike:
+    """Peers with room that are configured for the same shards: their numbers by id, those below their share apart."""
+
+    shards: Container[str]
+    below: dict[str, int]
+    others: set[str]
 
 
 def assign(unowned: Sequence[str], peers: Sequence[Peer], loads: Mapping[str, int], share: int) -> dict[str, str]:
     """Which member takes which unowned shard. `loads`: shards that each member has by now. A shard for which all
     are at their share goes to the least loaded one with room; one for which all are full is left out: homeless."""
-    loads = dict(loads)
+    loads = {peer.id: loads.get(peer.id, 0) for peer in peers}
+    groups = _grouped(peers, loads, share)
+    capacities = {peer.id: peer.capacity for peer in peers}
     taken: dict[str, str] = {}
     for shard in sorted(unowned):
-        able = [peer for peer in peers if shard in peer.shards and loads.get(peer.id, 0) < peer.capacity]
-        below = [peer for peer in able if loads.get(peer.id, 0) < share]
-        if below:
-            winner = max(below, key=lambda peer: rank(shard, peer.id)).id
-        elif able:
-            winner = min(able, key=lambda peer: (loads.get(peer.id, 0), peer.id)).id
+        able = [group for group in groups if shard in group.shards]
+        number = _number(shard)
+        if below := [(_mixed(number, mark), member) for group in able for member, mark in group.below.items()]:
+            winner = max(below)[1]
+        elif others := [(loads[member], member) for group in able for member in group.others]:
+            winner = min(others)[1]
         else:
             continue
         taken[shard] = winner
-        loads[winner] = loads.get(winner, 0) + 1
+        loads[winner] += 1
+        if loads[winner] in (share, capacities[winner]):
+            _demote(able, winner, loads[winner] < capacities[winner])
     return taken
+
+
+def _grouped(peers: Sequence[Peer], loads: Mapping[str, int], share: int) -> list[_Alike]:
+    groups: dict[int, _Alike] = {}
+    for peer in peers:
+        group = groups.setdefault(id(peer.shards), _Alike(peer.shards, {}, set()))
+        if loads[peer.id] < min(share, peer.capacity):
+            group.below[peer.id] = _number(peer.id)
+        elif loads[peer.id] < peer.capacity:
+            group.others.add(peer.id)
+    return list(groups.values())
+
+
+def _demote(groups: Sequence[_Alike], member: str, has_room: bool) -> None:
+    """A member has reached its share, or is full."""
+    for group in groups:
+        if member in group.below or member in group.others:
+            group.below.pop(member, None)
+            (group.others.add if has_room else group.others.discard)(member)

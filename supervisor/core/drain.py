@@ -13,7 +13,7 @@ from dataclasses import replace
 from supervisor import exits
 from supervisor.core import lease
 from supervisor.core.model import Apply, Exit, Log
-from supervisor.core.phases import Claiming, Held, Idle, Phase, Releasing, Turn, Wanted
+from supervisor.core.phases import Claiming, Held, Idle, Phase, Releasing, Shard, Turn, Wanted
 from supervisor.core.state import Drain, State, member_row
 from supervisor.writes import DeleteMember, PutMember
 
@@ -25,11 +25,8 @@ def request(state: State, turn: Turn) -> State:
         return replace(state, stage="over")
     if state.drain is None:
         turn.out.append(Log("info", "supervisor.draining"))
-        shards = {
-            name: replace(shard, phase=Idle()) if _is_over(shard.phase, turn) else shard
-            for name, shard in state.shards.items()
-        }
-        return replace(state, stage="draining", shards=shards, drain=Drain(turn.ns))
+        over = [replace(shard, phase=Idle()) for shard in state.shards.busy.values() if _is_over(shard.phase, turn)]
+        return replace(state.with_shards(over), stage="draining", drain=Drain(turn.ns))
     return _kill_all(replace(state, drain=replace(state.drain, stopping=True)), turn)
 
 
@@ -47,7 +44,7 @@ def advance(state: State, turn: Turn) -> State:
         return _mark(state, turn, drain)
     if not drain.stopping:
         return _stop_all(state, turn, drain)
-    if all(isinstance(shard.phase, Idle) for shard in state.shards.values()):
+    if not state.shards.busy:
         return _part(state, turn, drain)
     return state
 
@@ -69,7 +66,7 @@ def due_ns(state: State) -> int | None:
 def _mark(state: State, turn: Turn, drain: Drain) -> State:
     overdue = turn.ns >= drain.since_ns + 2 * state.rules.attempt_ns
     settling = any(
-        isinstance(shard.phase, Claiming) and shard.phase.unknown_ns is None for shard in state.shards.values()
+        isinstance(shard.phase, Claiming) and shard.phase.unknown_ns is None for shard in state.shards.busy.values()
     )
     if overdue:
         return advance(replace(state, drain=replace(drain, marked_ns=turn.ns)), turn)
@@ -91,21 +88,18 @@ def _stop_all(state: State, turn: Turn, drain: Drain) -> State:
     assert drain.marked_ns is not None
     if state.live_members > 1 and turn.ns < drain.marked_ns + state.poll_ns:
         return state
-    shards = {
-        name: lease.stop(shard, turn, "stopped") if isinstance(shard.phase, Held) else shard
-        for name, shard in state.shards.items()
-    }
-    return advance(replace(state, shards=shards, drain=replace(drain, stopping=True)), turn)
+    stopped = [lease.stop(each, turn, "stopped") for each in state.shards.busy.values() if isinstance(each.phase, Held)]
+    return advance(replace(state.with_shards(stopped), drain=replace(drain, stopping=True)), turn)
 
 
 def _kill_all(state: State, turn: Turn) -> State:
-    shards = dict(state.shards)
-    for name, shard in state.shards.items():
+    killed: list[Shard] = []
+    for shard in state.shards.busy.values():
         if isinstance(shard.phase, Held):
             why = shard.phase.reason if shard.phase.release else ""
             held = replace(shard.phase, release=True, crashed=False, reason=why)
-            shards[name] = lease.kill(replace(shard, phase=held), turn, "hurried")
-    return replace(state, shards=shards)
+            killed.append(lease.kill(replace(shard, phase=held), turn, "hurried"))
+    return state.with_shards(killed)
 
 
 def _part(state: State, turn: Turn, drain: Drain) -> State:
@@ -118,7 +112,7 @@ def _part(state: State, turn: Turn, drain: Drain) -> State:
 
 def over(state: State, turn: Turn) -> State:
     """All is released, or has run out. The process may end."""
-    unreleased = sorted(name for name, shard in state.shards.items() if shard.abandoned)
+    unreleased = sorted(shard.name for shard in state.shards.values() if shard.abandoned)
     if unreleased:
         reason = f"stopped, but these leases could not be released and run out by themselves: {', '.join(unreleased)}"
         turn.out.append(Exit(exits.UNRELEASED, reason))

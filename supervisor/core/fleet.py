@@ -41,6 +41,11 @@ class Fleet:
         return member in self.peers and shard in self.peers[member].shards and self.has_room(member)
 
     @property
+    def wanting(self) -> list[Lease]:
+        """The rows that somebody could get: they are free, are being left, or move."""
+        return [row for row in self.rows if row.move or row.shard in self.free or row.shard in self.leaving]
+
+    @property
     def homeless(self) -> int:
         """Free shards that nobody has room for."""
         return len(self.free - self.reserved.keys() - self.taken.keys())
@@ -88,7 +93,7 @@ def _can_serve(state: State, member: Member) -> bool:
 def _reserved(state: State, turn: Turn, free: list[Lease], able: frozenset[str]) -> dict[str, str]:
     """For whom alone each free row is. Of what the dead owned we keep for ourselves no more than we have room for."""
     reserved: dict[str, str] = {}
-    wanted = {shard.name for shard in state.shards.values() if isinstance(shard.phase, Wanted)}
+    wanted = {shard.name for shard in state.shards.busy.values() if isinstance(shard.phase, Wanted)}
     room = state.rules.capacity - owned(state) + len(wanted)
     for row in sorted(free, key=lambda row: row.shard not in wanted):
         target = target_of(state.watch, row, able, state.me, turn.ns, state.poll_ns)
@@ -107,7 +112,7 @@ def _loads(
         if row.owner and row.owner != state.me and row.shard not in unowned:
             loads[row.owner] = loads.get(row.owner, 0) + 1
     # What we only want by now is given out again, to us by the same rule as before.
-    loads[state.me] = owned(state) - sum(isinstance(shard.phase, Wanted) for shard in state.shards.values())
+    loads[state.me] = owned(state) - sum(isinstance(shard.phase, Wanted) for shard in state.shards.busy.values())
     for target in reserved.values():
         loads[target] = loads.get(target, 0) + 1
     return loads

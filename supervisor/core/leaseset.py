@@ -118,7 +118,7 @@ def due_ns(state: State) -> int:
     instants = [state.snapshot_ns]
     if state.stage in ("active", "draining"):
         instants.append(state.round_ns)
-        instants += [due for shard in state.shards.values() if (due := shard_due_ns(shard, state)) is not None]
+        instants += [due for shard in state.shards.busy.values() if (due := shard_due_ns(shard, state)) is not None]
         instants += [due for due in (drain.due_ns(state), reload.due_ns(state)) if due is not None]
     return min(instants)
 
@@ -136,13 +136,11 @@ def _tick(state: State, turn: Turn, reports: Mapping[str, Report]) -> State:
 
 
 def _tick_shards(state: State, turn: Turn, reports: Mapping[str, Report]) -> State:
-    shards = dict(state.shards)
+    shards: list[Shard] = []
     in_round = turn.ns >= state.round_ns
     together: list[Renew] = []
     within_ns = turn.rules.attempt_ns
-    for name, shard in state.shards.items():
-        if isinstance(shard.phase, Idle):
-            continue
+    for name, shard in state.shards.busy.items():
         report = reports.get(name)
         if report and (not isinstance(shard.phase, Held) or report.epoch != shard.phase.tenure.epoch):
             report = None
@@ -160,10 +158,10 @@ def _tick_shards(state: State, turn: Turn, reports: Mapping[str, Report]) -> Sta
                 elif write:
                     together.append(write)
                     within_ns = min(within_ns, attempt_ns)
-        shards[name] = shard
+        shards.append(shard)
     if together:
         turn.out.append(Renewals(tuple(together), within_ns))
-    state = replace(state, shards=shards)
+    state = state.with_shards(shards)
     return _begin_round(state, turn) if in_round else state
 
 
@@ -306,8 +304,7 @@ def _reach(state: State, turn: Turn) -> State:
     if not state.reachable:
         turn.out.append(Log("info", "store.reachable"))
     if state.silent(turn.ns):
-        shards = {name: _wake(shard, turn) for name, shard in state.shards.items()}
-        state = replace(state, shards=shards)
+        state = state.with_shards([_wake(shard, turn) for shard in state.shards.busy.values()])
     return replace(state, reachable=True, answered_ns=turn.ns)
 
 
@@ -327,13 +324,12 @@ def _wake(shard: Shard, turn: Turn) -> Shard:
 
 def _rename(state: State, turn: Turn) -> State:
     """A second copy of ourselves writes under our id: leave it the id, and all leases with it."""
-    shards = {
-        name: lease.lose(shard, turn, turn.copied, "lease.conflict")
+    lost = [
+        lease.lose(shard, turn, turn.copied, "lease.conflict")
+        for shard in state.shards.busy.values()
         if isinstance(shard.phase, Held | Vacant | Releasing)
-        else shard
-        for name, shard in state.shards.items()
-    }
+    ]
     me = f"{state.me.rpartition(':')[0]}:{turn.now.nonce('id')}"
     turn.out.append(Log("error", "lease.conflict", reason=f"{turn.copied}; going on as {me}"))
     member = replace(state.member, id=me) if state.member else None
-    return replace(state, me=me, shards=shards, member=member, own_seen=0, polls=0)
+    return replace(state.with_shards(lost), me=me, member=member, own_seen=0, polls=0)

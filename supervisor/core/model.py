@@ -17,6 +17,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.names import compact
 from supervisor.records import Lease, Member, Snapshot
 from supervisor.writes import Outcome, Renew, Write
 
@@ -58,7 +59,8 @@ class ShardRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The numbers that the decisions obey; their relations were checked when the configuration was loaded."""
+    """The numbers that the decisions obey; their relations were checked when the configuration was loaded. `folded`:
+    the names of the shards as a member row carries them."""
 
     fleet: str
     shards: Mapping[str, ShardRule]
@@ -78,6 +80,10 @@ class Rules:
     zone: str = ""
     version: str = ""
     digest: str = ""
+    folded: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folded", compact(tuple(self.shards)))
 
     @property
     def duration_ms(self) -> int:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core import claim, lease, rebalance
+from supervisor.core import balance, claim, lease, rebalance
 from supervisor.core.fleet import Fleet, fleet_of
 from supervisor.core.model import SECOND, Apply, Log
 from supervisor.core.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
 from supervisor.core.state import State, owned
-from supervisor.core.watch import creatable, live, long_dead, next_expiry, observe, open_since_ns
+from supervisor.core.watch import creatable, live, long_dead, missing_ns, next_expiry, observe, open_since_ns
 from supervisor.core.wishes import parse
 from supervisor.records import Lease, Snapshot
 from supervisor.writes import Create, DeleteMember
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
 START_CLAIMS_MIN = 16
+CREATIONS_MAX = 500  # after one snapshot: what one client can make within an attempt
+LEFT_POLLS = 2  # for which a missing row is left to the first of its possible creators
 BURIALS_MAX = 25  # rows of dead members that we delete after one snapshot
 OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows: our peers see us as we see them
 
@@ -24,19 +26,19 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
     """Everything that follows from one complete read of all rows."""
     known_bad = state.watch.bad.keys()
     watch = observe(state.watch, snapshot, state.me, turn.ns, state.gap_max_ns, state.poll_ns)
-    shards = dict(state.shards)
-    for name, shard in state.shards.items():
-        if name not in snapshot.bad:
-            shards[name] = _see(shard, turn, snapshot.leases.get(name), asked_ns)
+    seen = [
+        after
+        for name, shard in state.shards.items()
+        if name not in snapshot.bad and (after := _see(shard, turn, snapshot.leases.get(name), asked_ns)) is not shard
+    ]
     members = live(watch, snapshot, turn.ns)
     strangers = {member.id: member.fleet for member in members if member.fleet != state.rules.fleet}
     for name in strangers.keys() - state.strangers:
         reason = f"supervisor {name} of fleet {strangers[name]!r} lives in this store; give each fleet one of its own"
         turn.out.append(Log("error", "lease.conflict", reason=reason))
     state = replace(
-        state,
+        state.with_shards(seen),
         watch=watch,
-        shards=shards,
         polls=state.polls + 1,
         own_seen=state.own_seen + (state.me in snapshot.members),
         live_members=max(1, len(members)),
@@ -50,7 +52,7 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
     if not turn.draining:
         fleet = fleet_of(state, turn, snapshot, members)
         state = _count_homeless(replace(state, able=frozenset(fleet.peers)), turn, fleet)
-        state = _create(state, turn)
+        state = _create(state, turn, fleet)
         state = rebalance.heed(state, turn, snapshot, fleet, asked_ns)
         state = rebalance.shed(state, turn, fleet)
         state = _claim(state, turn, fleet)
@@ -92,18 +94,41 @@ def _count_homeless(state: State, turn: Turn, fleet: Fleet) -> State:
     return replace(state, homeless=fleet.homeless) if fleet.homeless != state.homeless else state
 
 
-def _create(state: State, turn: Turn) -> State:
+def _create(state: State, turn: Turn, fleet: Fleet) -> State:
     """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
     what any deleted row can have reached: no shard changes hands once a second for long."""
-    created: dict[str, Shard] = {}
-    at_once = state.polls == 1 and state.empty_ns is not None and turn.ns <= state.empty_ns + state.gap_max_ns
-    for name, shard in state.shards.items():
-        if isinstance(shard.phase, Idle) and shard.rule and creatable(state.watch, name, turn.ns, at_once):
-            epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
-            nonce = turn.now.nonce(f"create {name}")
-            turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
-            created[name] = replace(shard, tried=epoch)
-    return replace(state, shards={**state.shards, **created}) if created else state
+    created: list[Shard] = []
+    for name in _ours_to_create(state, turn, fleet)[:CREATIONS_MAX]:
+        shard = state.shards[name]
+        epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
+        nonce = turn.now.nonce(f"create {name}")
+        turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
+        created.append(replace(shard, tried=epoch))
+    return state.with_shards(created)
+
+
+def _ours_to_create(state: State, turn: Turn, fleet: Fleet) -> list[str]:
+    """The missing rows that may be created, each by the member that the common order puts first, since all others
+    would be refused; what it leaves missing for two polls, by anybody."""
+    watch, now_ns = state.watch, turn.ns
+    empty = state.empty_ns is not None and watch.watched_ns <= state.empty_ns
+    missing = [
+        name
+        for name, shard in state.shards.idle.items()
+        if shard.rule and name not in watch.leases and creatable(watch, name, now_ns, empty and name not in watch.gone)
+    ]
+    if not missing:
+        return []
+    creators = balance.assign(
+        missing, [replace(peer, capacity=len(missing)) for peer in fleet.peers.values()], {}, len(missing)
+    )
+    patience_ns = watch.longest_ns + LEFT_POLLS * state.poll_ns
+
+    def is_ours(name: str) -> bool:
+        since_ns = missing_ns(watch, name)
+        return creators.get(name) == state.me or (since_ns is not None and now_ns >= since_ns + patience_ns)
+
+    return [name for name in missing if is_ours(name)]
 
 
 # --- claiming ---------------------------------------------------------------------------------------------
@@ -114,7 +139,8 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
     move to us, from the moment at which their owner is asked to give them up."""
     room = state.rules.capacity - owned(state)
     fresh_room = _room_for_fresh(state)
-    for row in sorted(fleet.rows, key=lambda row: _taker(fleet, row) != state.me):
+    wanted: list[Shard] = []
+    for row in sorted(fleet.wanting, key=lambda row: _taker(fleet, row) != state.me):
         shard = state.shards.get(row.shard)
         if shard is None or shard.rule is None or not isinstance(shard.phase, Idle | Wanted):
             continue
@@ -126,8 +152,8 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
         fresh_room -= fresh
         room -= isinstance(shard.phase, Idle)
         until_ns = turn.ns if row.shard in fleet.free else turn.ns + 2 * state.poll_ns
-        state = state.with_shard(claim.want(shard, turn, until_ns))
-    return state
+        wanted.append(claim.want(shard, turn, until_ns))
+    return state.with_shards(wanted)
 
 
 def _taker(fleet: Fleet, row: Lease) -> str | None:
@@ -135,11 +161,11 @@ def _taker(fleet: Fleet, row: Lease) -> str | None:
 
 
 def _is_ours(state: State, turn: Turn, fleet: Fleet, row: Lease, fresh: bool) -> bool:
-    if row.shard not in fleet.free | fleet.leaving:
+    if row.shard not in fleet.free and row.shard not in fleet.leaving:
         return row.owner in fleet.peers and bool(row.move) and parse(row.move or "").target == state.me
     if _taker(fleet, row) == state.me:
         return True
-    return row.shard in fleet.free - fleet.reserved.keys() and _is_overdue(state, turn, row, fresh)
+    return row.shard in fleet.free and row.shard not in fleet.reserved and _is_overdue(state, turn, row, fresh)
 
 
 def _is_overdue(state: State, turn: Turn, row: Lease, fresh: bool) -> bool:
@@ -171,8 +197,7 @@ def _must_yield(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:
 def _next_snapshot(state: State, turn: Turn) -> int:
     """A poll from now, or at the next expiry that could give us something, so that a dead owner is replaced within
     its duration and one poll, not two."""
-    idle = (name for name, shard in state.shards.items() if isinstance(shard.phase, Idle))
-    expiry_ns = next_expiry(state.watch, idle, turn.ns)
+    expiry_ns = next_expiry(state.watch, state.shards.idle, turn.ns)
     poll_ns = turn.ns + state.poll_ns
     return poll_ns if expiry_ns is None else max(turn.ns + state.poll_ns // 10, min(poll_ns, expiry_ns))
 

@@ -31,7 +31,7 @@ WORTH_MIN = 2  # how many shards more an owner must have than who asks
 
 def heed(state: State, turn: Turn, snapshot: Snapshot, fleet: Fleet, asked_ns: int) -> State:
     """What the wishes in our rows make us do: stop a paused shard, grant a move, or take it back."""
-    for name, shard in state.shards.items():
+    for name, shard in state.shards.busy.items():
         row = snapshot.leases.get(name)
         if row is not None and row.move:
             shard = _stopping_for(shard, wishes.parse(row.move))
@@ -65,7 +65,7 @@ def _may_give(shard: Shard, row: Lease, asked_ns: int) -> bool:
 def _heed_move(
     state: State, turn: Turn, fleet: Fleet, shard: Shard, row: Lease, move: wishes.Move
 ) -> tuple[State, Fleet]:
-    if move.by_peer and any(_gives(other, wishes.BALANCED) for other in state.shards.values()):
+    if move.by_peer and any(_gives(other, wishes.BALANCED) for other in state.shards.busy.values()):
         return state, fleet
     if objection := _objection(move, shard.name, fleet, state):
         turn.out.append(Apply(Wish(shard.name, row.owner, row.epoch, row.move, None)))
@@ -111,12 +111,12 @@ def _difference(fleet: Fleet, owner: str, target: str) -> int:
 def shed(state: State, turn: Turn, fleet: Fleet) -> State:
     """After a reload lowered our capacity: give up what is above it, the youngest first, one at a time and only while
     somebody else has room. A shard is better served by a crowded owner than by none."""
-    if owned(state) <= state.rules.capacity or any(_gives(each, wishes.CROWDED) for each in state.shards.values()):
+    if owned(state) <= state.rules.capacity or any(_gives(each, wishes.CROWDED) for each in state.shards.busy.values()):
         return state
     others = [peer for peer in fleet.peers if peer != state.me]
     wanted = [
         shard
-        for shard in state.shards.values()
+        for shard in state.shards.busy.values()
         if isinstance(shard.phase, Held)
         and shard.phase.stage in ("starting", "running")
         and any(fleet.can_take(peer, shard.name) for peer in others)
@@ -140,7 +140,7 @@ def ask(state: State, turn: Turn, fleet: Fleet) -> State:
     fleet otherwise than we: after a lease duration it may be of our opinion. Where children crashed until they were
     given up no other stream is asked for yet, and those never again: they run well where they are."""
     mine = owned(state)
-    asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.values())
+    asking = any(isinstance(shard.phase, Wanted) and shard.phase.asking for shard in state.shards.busy.values())
     failing = any(
         shard.failed_ns is not None and turn.ns < shard.failed_ns + state.rules.crash_window_ns
         for shard in state.shards.values()

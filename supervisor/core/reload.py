@@ -22,21 +22,18 @@ REASON = "reloaded"
 def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
     """The state under the new rules."""
     turn.rules = rules = event.rules
-    shards = dict(state.shards)
-    for name, rule in rules.shards.items():
-        shards[name] = replace(shards.get(name) or Shard(name, rule), rule=rule)
-    for name, shard in shards.items():
-        if name not in rules.shards:
-            shards[name] = _dismiss(replace(shard, rule=None), turn)
+    kept = [replace(state.shards.get(name) or Shard(name, rule), rule=rule) for name, rule in rules.shards.items()]
+    gone = [
+        _dismiss(replace(shard, rule=None), turn) for shard in state.shards.values() if shard.name not in rules.shards
+    ]
     watch = replace(state.watch, longest_ns=max(state.watch.longest_ns, rules.duration_ns))
-    state = replace(state, rules=rules, shards=shards, watch=watch, rejected="")
+    state = replace(state.with_shards([*kept, *gone]), rules=rules, watch=watch, rejected="")
     return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
 
 
 def mark(state: State, turn: Turn, event: Outdated) -> State:
     """The state in which these children are to be replaced. A shard without one starts under the new rules anyway."""
-    marked = {name: _renewed(shard, turn) for name, shard in state.shards.items() if name in event.shards}
-    return replace(state, shards={**state.shards, **marked})
+    return state.with_shards([_renewed(each, turn) for each in state.shards.values() if each.name in event.shards])
 
 
 def _renewed(shard: Shard, turn: Turn) -> Shard:
@@ -68,7 +65,7 @@ def advance(state: State, turn: Turn) -> State:
     """Replace the next outdated child, if none is being replaced."""
     if turn.draining or (state.replacing and _is_under_way(state, turn)):
         return state
-    outdated = (shard for shard in state.shards.values() if _may_be_replaced(shard.phase))
+    outdated = (shard for shard in state.shards.busy.values() if _may_be_replaced(shard.phase))
     shard = next(outdated, None)
     if shard is None:
         return replace(state, replacing="") if state.replacing else state

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.lease import KILL_AGAIN_NS, is_in_doubt
 from supervisor.core.model import MS, Rules
-from supervisor.core.phases import Claiming, Dying, Held, Idle, Releasing, Shard, Vacant, Wanted
+from supervisor.core.phases import Claiming, Dying, Held, Releasing, Shard, Vacant, Wanted
+from supervisor.core.shards import Shards
 from supervisor.core.watch import Watch
-from supervisor.names import compact
 from supervisor.records import Member
 
 POLL_COST_RATIO = 20
@@ -31,7 +31,7 @@ class State:
 
     rules: Rules
     me: str
-    shards: Mapping[str, Shard]
+    shards: Shards
     stage: str = "looking"
     watch: Watch = field(default_factory=Watch)
     member: Member | None = None  # our own row as last written or tried
@@ -56,13 +56,13 @@ class State:
     @property
     def round_every_ns(self) -> int:
         """The renew interval in force: a reload cannot stretch it beyond what leases claimed before need."""
-        held = (shard.phase.tenure for shard in self.shards.values() if isinstance(shard.phase, Held))
+        held = (shard.phase.tenure for shard in self.shards.busy.values() if isinstance(shard.phase, Held))
         return min([self.rules.renew_every_ns, *(tenure.renew_every_ns(self.rules) for tenure in held)])
 
     @property
     def shortest_ns(self) -> int:
         """The shortest duration that any of our leases has, those to come included."""
-        held = (shard.phase.tenure for shard in self.shards.values() if isinstance(shard.phase, Held))
+        held = (shard.phase.tenure for shard in self.shards.busy.values() if isinstance(shard.phase, Held))
         return min([self.rules.duration_ns, *(tenure.duration_ns for tenure in held)])
 
     @property
@@ -82,12 +82,15 @@ class State:
         return now_ns - self.answered_ns >= max(self.rules.duration_ns // 4, 2 * self.poll_ns)
 
     def with_shard(self, shard: Shard) -> State:
-        return replace(self, shards={**self.shards, shard.name: shard})
+        return self if self.shards.get(shard.name) is shard else self.with_shards((shard,))
+
+    def with_shards(self, changed: Iterable[Shard]) -> State:
+        return replace(self, shards=self.shards.having(changed))
 
 
 def begin(rules: Rules, me: str, now_ns: int, dead: frozenset[str] = frozenset()) -> State:
     """A supervisor that has just started and knows nothing but which earlier incarnations of it are proven `dead`."""
-    shards = {name: Shard(name, rule) for name, rule in rules.shards.items()}
+    shards = Shards({name: Shard(name, rule) for name, rule in rules.shards.items()})
     watch = Watch(longest_ns=rules.duration_ns, dead=dead)
     return State(
         rules=rules, me=me, shards=shards, watch=watch, snapshot_ns=now_ns, round_ns=now_ns, answered_ns=now_ns
@@ -105,7 +108,7 @@ def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member
         nonce=nonce,
         duration_ms=rules.duration_ms,
         capacity=rules.capacity,
-        shards=compact(tuple(rules.shards)),
+        shards=rules.folded,
         version=rules.version,
         digest=rules.digest,
         host=rules.host,
@@ -120,7 +123,7 @@ def member_row(state: State, nonce: str, unix_ms: int, draining: bool) -> Member
 
 def owned(state: State) -> int:
     """How many shards we hold or are about to hold."""
-    return sum(not isinstance(shard.phase, Idle | Dying | Releasing) for shard in state.shards.values())
+    return sum(not isinstance(shard.phase, Dying | Releasing) for shard in state.shards.busy.values())
 
 
 def shard_due_ns(shard: Shard, state: State) -> int | None:
