@@ -30,11 +30,12 @@ from workers import outgoing, session
 from workers.board import SILENCES, VIOLATIONS
 from workers.cause import cause_of
 from workers.dial import Opened
-from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Parser, Ping
+from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Ping
 from workers.home import Home
 from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
 from workers.paced import Paced
+from workers.parser import Parser
 from workers.session import Dead, Idle, Probe, Timing
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from workers.connection import NEVER_NS, Connection
 from workers.dial import Opened, dial, import_for
 from workers.dispatch import Dispatch
 from workers.failures import Failures
-from workers.frames import Message, Parser
+from workers.frames import Message
 from workers.gaps import Gaps
 from workers.handler import BadHandler, Handler
 from workers.handler import Shard as ShardOfHandler
@@ -46,6 +46,7 @@ from workers.log import Log
 from workers.marks import Marks
 from workers.means import Means
 from workers.outflow import Bell, Outflow
+from workers.parser import Parser
 from workers.permission import Permissions
 from workers.route import Route, found
 from workers.session import Policy, Refusal, policy_of

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from workers import outgoing
 from workers.dial import Opened
-from workers.frames import READ_BYTES, Close, Message, Parsed, Parser, Ping
+from workers.frames import READ_BYTES, Close, Message, Parsed, Ping
 from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
+from workers.parser import Parser
 from workers.session import CLOSE_TIMEOUT_NS, Refusal
 from workers.texts import printable
 from workers.upgrade import Refused
