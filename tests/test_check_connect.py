@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -360,12 +361,61 @@ def test_a_handler_that_fails_is_one_sentence(tmp_path: Path, text: str, code: i
     assert found.steps == {}
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("class G(Sink): pass", "there is no class H in {file}, it has G"),
+        (
+            "class H: pass",
+            "H is no class derived from tenured.Sink in {file}, nor any other that is derived from tenured.Sink",
+        ),
+        ("1 / 0", "sink {file}:H cannot be imported: ZeroDivisionError: division by zero at {file}:2"),
+        ("raise SystemExit", "sink {file}:H cannot be imported: SystemExit at {file}:2"),
+    ],
+)
+def test_a_sink_that_cannot_be_loaded_is_told_before_the_handler_is_started(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "sink.py").write_text(f"from tenured import Sink\n{text}\n")
+    (tmp_path / "handler.py").write_text("1 / 0\n")
+    found = seen(task(handler=f"{tmp_path}/handler.py:H", sink=f"{tmp_path}/sink.py:H"))
+    assert (found.code, found.steps) == (78, {})
+    assert found.sentence.endswith(sentence.format(file=tmp_path / "sink.py"))
+
+
+def test_a_sink_is_imported_and_not_made(tmp_path: Path) -> None:
+    text = "from tenured import Sink\nclass H(Sink):\n  def __init__(self): 1 / 0\n  def write(self, events): pass\n"
+    (tmp_path / "sink.py").write_text(text)
+    with Feed(greeting) as feed:
+        assert seen(task(feed.url, sink=f"{tmp_path}/sink.py:H")).code == CONNECTED
+
+
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        ("'wss://feed.example'", "str"),
+        ("None", "NoneType"),
+        ("('wss://a', ['b'])", r"\(str, list\)"),
+        ("('a', {'b': 1})", r"\(str, dict\)"),
+    ],
+)
+def test_a_target_that_is_none_is_told_with_what_is_expected(tmp_path: Path, returned: str, what: str) -> None:
+    (tmp_path / "handler.py").write_text(
+        f"from tenured import Handler\nclass H(Handler):\n  def target(self, connection): return {returned}\n"
+    )
+    found = seen(task(handler=f"{tmp_path}/handler.py:H"))
+    assert re.search(
+        f"TypeError: target returned {what}, expected a pair: the url as str, and a dict of", found.sentence
+    )
+    assert "feed.example" not in found.sentence
+
+
 def test_a_handler_that_crashes_its_process_is_named_as_the_cause(check: Check, tmp_path: Path) -> None:
     (tmp_path / "handler.py").write_text("import os; os.abort()")
     done = check("handler = handler.py:H")
     assert (done.returncode, done.stderr) == (
         1,
-        "tenured: its process was killed by SIGABRT: the handler crashes\n",
+        "tenured: its process was killed by SIGABRT: the handler or the sink crashes\n",
     )
 
 
@@ -373,7 +423,7 @@ def test_a_handler_that_hangs_is_killed(check: Check, tmp_path: Path) -> None:
     (tmp_path / "handler.py").write_text("import time; time.sleep(999)")
     done = check("handler = handler.py:H\nconnect_timeout = 100ms", "--wait", "0s")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith("and was killed: the handler hangs\n")
+    assert done.stderr.endswith("and was killed: the handler or the sink hangs\n")
 
 
 # --- what is shown of a message -----------------------------------------------------------------------------

@@ -925,14 +925,15 @@ def test_the_shipped_file_is_exactly_the_example_and_valid(tmp_path: Path) -> No
     assert [len(stream.shards) for stream in loaded.settings.streams] == [4]
 
 
-def test_what_check_says_names_the_handler_as_not_imported_and_where_it_listens(
+def test_what_check_says_names_handler_and_sink_as_not_imported_and_where_it_listens(
     write: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "trades.py").write_text("raise SystemExit('imported')\n")
-    source = write(extra="http = [::1]:80\nhttp_hosts = a.example", stream="handler = ./trades.py:Trades\n")
+    source = write(extra="http = [::1]:80\nhttp_hosts = a.example", stream="handler = ./trades.py:Trades\nsink = ./trades.py:Table\n")
     lines = list(summary(load(source, {})))
     assert "  http http://[::1]:80, also called a.example" in lines
-    assert lines[-1] == f"    handler {tmp_path}/trades.py:Trades (not imported here: run does it), sink stdout"
+    told = "(not imported here: run and check --connect do it)"
+    assert lines[-1] == f"    handler {tmp_path}/trades.py:Trades {told}, sink {tmp_path}/trades.py:Table {told}"
     assert "  http off" in list(summary(load(write(), {})))
 
 

@@ -80,9 +80,11 @@ def test_a_start_that_raises_is_told_with_file_and_line(tmp_path: Path) -> None:
 
 
 def test_a_class_that_is_none_or_no_handler_is_told(tmp_path: Path) -> None:
-    source = HEAD + "class Other: pass"
-    for name in ("Trades", "Other"):
-        assert f"{name} is no class derived from tenured.Handler in /trades.py" in failed(tmp_path, source, name)
+    source = HEAD + "class Other: pass\nclass Orders(Handler): pass"
+    lacking = failed(tmp_path, source, "Trades")
+    assert lacking.endswith("there is no class Trades in /trades.py, it has Orders")
+    wrong = failed(tmp_path, source, "Other")
+    assert wrong.endswith("Other is no class derived from tenured.Handler in /trades.py, it has Orders")
 
 
 def test_modules_beside_the_file_are_found_only_where_the_python_path_names_their_folder(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ class Mine(Sink):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("class Other(Sink): pass", "Mine is no class derived from tenured.Sink"),
+        ("class Other(Sink): pass", "there is no class Mine in"),
         ("from tenured import Handler\nclass Mine(Handler): pass", "Mine is no class derived from tenured.Sink"),
         ("import no_such_thing", "cannot be imported: ModuleNotFoundError: No module named 'no_such_thing' at"),
     ],

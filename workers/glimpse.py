@@ -6,10 +6,11 @@ What holds: url, headers, subscriptions, TLS, timeouts and a handler's `target` 
 code; each step that was reached is a line on stdout, and what failed is one sentence on stderr. No line holds a path,
 a query, a header or a subscription. Nothing is stored: what a handler emits or commits goes nowhere.
 
-Of a handler `start`, `target`, `opened` and `stop` are called, and no other method. A far end that allows a single
-connection may close the live one for this one; one that compares epochs will not, as this one comes with epoch 0.
+Of a handler `start`, `target`, `opened` and `stop` are called, and no other method; a sink of the user's own is
+imported, and not made. A far end that allows a single connection may close the live one for this one; one that compares
+epochs will not, as this one comes with epoch 0.
 
-Exit codes: 0 connected, also if no message came in time; 1 not; 78 the handler cannot be loaded.
+Exit codes: 0 connected, also if no message came in time; 1 not; 78 the handler or the sink cannot be loaded.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from workers import environment, outgoing, route, tls
 from workers.attempt import Attempt
 from workers.dial import Opened, dial
 from workers.frames import Message
-from workers.handler import BadHandler, Handler, Shard, Timer, load
+from workers.handler import BadHandler, Handler, Shard, Timer, address_of, load
 from workers.kernel import boottime_ns
 from workers.outgoing import Outgoing
 from workers.session import Refusal
+from workers.sinks import choice, own
+from workers.sinks.interface import BadSink
 from workers.spec import Scope, Task, read_environment, read_scope, read_task
 from workers.talk import Talk, printed
 from workers.target import Target, Targets, Templates, parts, shown
@@ -95,7 +98,8 @@ class _Link:
 
 
 class Glimpse:
-    """`run` raises `Refused` with the sentence that says what failed, `BadHandler`, or what a handler raises."""
+    """`run` raises `Refused` with the sentence that says what failed, `BadHandler` or `BadSink`, or what a handler
+    raises."""
 
     def __init__(self, task: Task, number: int, say: Say) -> None:
         self._task = task
@@ -109,6 +113,8 @@ class Glimpse:
         self._handler: Handler | None = None
 
     def run(self, wait_ns: int) -> None:
+        if choice.is_class(self._spec.sink):
+            own.loaded(self._spec.sink, self._task.scope)
         self._handler = self._made()
         self._begun_ns = boottime_ns()
         opened = self._connected()
@@ -140,8 +146,7 @@ class Glimpse:
         if self._handler is None:
             url, headers = self._targets.address(number, checkpoint)
         else:
-            url, given = self._handler.target(self._link)
-            headers = dict(given)
+            url, headers = address_of(self._handler, self._link)
         self._say("target", shown(url) if parts(url) else "no WebSocket url")
         return self._targets.target(url, headers, number, checkpoint)
 
@@ -198,7 +203,7 @@ def fault(error: Exception) -> tuple[int, str]:
     if isinstance(error, Refused):
         asked = f", and asks to wait {error.refusal.floor_s:.0f} s" if error.refusal.floor_s else ""
         return FAILED, error.refusal.reason + asked
-    if isinstance(error, BadHandler):
+    if isinstance(error, BadHandler | BadSink):
         return BAD_CONFIGURATION, str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return FAILED, f"the handler failed at {place.filename}:{place.lineno}: {type(error).__name__}: {error}"

@@ -146,6 +146,21 @@ class Handler:
         return self._outlet.every(seconds, function)
 
 
+def address_of(handler: Handler, connection: Connection) -> tuple[str, dict[str, str]]:
+    """What its `target` returns. Raises TypeError if that is none, or whatever `target` raises."""
+    found: object = handler.target(connection)
+    match found:
+        case (str() as url, Mapping() as headers) if all(
+            isinstance(text, str) for pair in headers.items() for text in pair
+        ):
+            return url, dict(headers)
+        case tuple() | list():
+            what = f"({', '.join(type(part).__name__ for part in found)})"
+        case _:
+            what = type(found).__name__
+    raise TypeError(f"target returned {what}, expected a pair: the url as str, and a dict of headers, both str")
+
+
 class BadHandler(ValueError):
     """A handler reference that leads to no handler; one sentence."""
 
@@ -169,11 +184,23 @@ def load(
     module = _from_file(Path(base) / place, what) if place.endswith(".py") else _from_name(place, what)
     found = getattr(module, name, None)
     if not isinstance(found, type) or not issubclass(found, kinds):
-        parents = " or ".join(f"tenured.{kind.__name__}" for kind in kinds)
-        raise BadHandler(f"{what}: {name} is no class derived from {parents} in {module.__file__}")
+        raise BadHandler(f"{what}: {_lacking(module, name, kinds)}")
     if problem := unusable(found):
         raise BadHandler(f"{what}: {problem}")
     return found
+
+
+def _lacking(module: ModuleType, name: str, kinds: tuple[type[Any], ...]) -> str:
+    """That it has no such class, and which it has."""
+    parents = " or ".join(f"tenured.{kind.__name__}" for kind in kinds)
+    there = [
+        other
+        for other, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, kinds) and found.__module__ == module.__name__
+    ]
+    lacks = f"{name} is no class derived from {parents}" if hasattr(module, name) else f"there is no class {name}"
+    has = f"it has {', '.join(there)}" if there else f"nor any other that is derived from {parents}"
+    return f"{lacks} in {module.__file__}, {has}"
 
 
 def unusable(kind: type[Any]) -> str:

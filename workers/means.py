@@ -7,14 +7,13 @@ import ssl
 from dataclasses import dataclass
 
 from workers import tls
-from workers.blame import in_words
 from workers.envelope import Envelope
-from workers.handler import BadHandler, Handler, load
+from workers.handler import Handler, load
 from workers.log import Write
 from workers.preload import Contexts, Handlers
 from workers.sinks import own
 from workers.sinks.choice import sink_of
-from workers.sinks.interface import BadSink, Report, Sink, SinkContext
+from workers.sinks.interface import Report, Sink, SinkContext
 from workers.spec import Scope, Task
 
 
@@ -47,14 +46,7 @@ class Means:
 
     def _class_of_sink(self, reference: str, scope: Scope) -> type[own.Sink]:
         shared = self.handlers.get(reference)
-        if shared and issubclass(shared, own.Sink):
-            return shared
-        try:
-            return load(reference, scope.base, scope.python_path, (own.Sink,))
-        except BadHandler:
-            raise
-        except Exception as error:  # of its module
-            raise BadSink(f"sink {reference} cannot be imported: {in_words(error)}") from None
+        return shared if shared and issubclass(shared, own.Sink) else own.loaded(reference, scope)
 
     def context(self, scope: Scope) -> ssl.SSLContext:
         """Raises ValueError."""

@@ -23,7 +23,7 @@ from typing import Any
 
 from workers import tls
 from workers.blame import in_words
-from workers.handler import Handler, load
+from workers.handler import BadHandler, Handler, load
 from workers.sinks.own import Sink
 from workers.trial import tried
 from workers.wire import Preparation
@@ -71,5 +71,13 @@ def _imported(wanted: Preparation, warn: Warn, budget_s: float) -> Handlers:
             except Exception as error:
                 fault = f"passed its trial and then raised {in_words(error)}"
         if fault:
-            warn(f"{reference} {fault} when imported, so each of its children imports it by itself")
+            warn(_sentence(reference, fault))
     return handlers
+
+
+def _sentence(reference: str, fault: str) -> str:
+    """What is wrong, and what that leads to. A reference that leads nowhere says it all by itself."""
+    told = fault.removeprefix(f"raised {BadHandler.__name__}: ")
+    if told != fault:
+        return f"{told}, so none of its children can start"
+    return f"{reference} {fault} when imported, so each of its children imports it by itself"

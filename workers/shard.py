@@ -37,7 +37,7 @@ from workers.dispatch import Dispatch
 from workers.failures import Failures
 from workers.frames import Message
 from workers.gaps import Gaps
-from workers.handler import BadHandler, Handler
+from workers.handler import BadHandler, Handler, address_of
 from workers.handler import Shard as ShardOfHandler
 from workers.intake import Intake
 from workers.kernel import boottime_ns
@@ -324,7 +324,7 @@ class _Shard:
         if self._handler is None:
             url, headers = self._targets.address(number, checkpoint)
         else:
-            url, headers = self._handler.target(connection)
+            url, headers = address_of(self._handler, connection)
         return self._targets.target(url, headers, number, checkpoint)
 
     def route(self, target: Target, deadline_ns: int) -> Route:

@@ -32,6 +32,7 @@ FILE_MAX_BYTES = 65_536
 
 _DOUBLED = "a dollar itself is written $$"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_NOT_UTF_8 = re.compile("[\ud800-\udfff]")  # what Python makes of such bytes; to encode it would raise, and quote it
 _DOLLAR = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
 
 
@@ -173,7 +174,10 @@ def _value(
 def _variable(part: Placeholder, environment: Mapping[str, str]) -> str:
     if part.name not in environment:
         raise TemplateError(f"{part} is not set in the environment; set it, or give a default: {str(part)[:-1]}:-...}}")
-    return environment[part.name]
+    value = environment[part.name]
+    if _NOT_UTF_8.search(value):
+        raise TemplateError(f"{part} holds bytes that are no UTF-8; set it to text")
+    return value
 
 
 def _plain(part: Placeholder, variables: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ from workers.clock import Clock
 from workers.dispatch import Dispatch
 from workers.failures import Failure
 from workers.frames import Message
-from workers.handler import Handler, Shard, unusable
+from workers.handler import Handler, Shard, address_of, unusable
 from workers.spec import StreamSpec
 
 H = TypeVar("H", bound=Handler)
@@ -180,8 +180,7 @@ class Rig(Generic[H]):
 
     def target(self, connection: int = 0) -> tuple[str, dict[str, str]]:
         """Url and headers of the next attempt to connect."""
-        url, headers = self.handler.target(self._line(connection))
-        return url, dict(headers)
+        return address_of(self.handler, self._line(connection))
 
     # --- to look at -----------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def connect(
         if count > 1:
             click.echo(f"connection  {number}")
         worst = max(worst, _watched(task.packed(), number, wait_ms, limit_ms / 1000, environ))
-        if worst == exits.CONFIG:  # nor could the handler be loaded for the next one
+        if worst == exits.CONFIG:  # nor could the handler or sink be loaded for the next one
             break
     return worst
 
@@ -94,7 +94,7 @@ def _watched(task: bytes, connection: int, wait_ms: int, limit_s: float, environ
         process.kill()
         process.wait()
     if late:
-        raise Failed(exits.NO, f"it did not end within {limit_s:g} s and was killed: the handler hangs")
+        raise Failed(exits.NO, f"it did not end within {limit_s:g} s and was killed: the handler or the sink hangs")
     if code < 0:
-        raise Failed(exits.NO, f"its process {described(code)}: the handler crashes")
+        raise Failed(exits.NO, f"its process {described(code)}: the handler or the sink crashes")
     return code

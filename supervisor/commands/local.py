@@ -64,7 +64,7 @@ def _outlet_warnings(loaded: Loaded) -> list[str]:
 def check(source: str, shard: str | None, connection: int | None, wait_s: float, checkpoint: str | None) -> int:
     """Check the configuration and say what it means.
 
-    No handler is imported, nothing is started, and nobody is contacted.
+    No handler and no sink is imported, nothing is started, and nobody is contacted.
 
     With --connect it makes each connection of the shard (one for each url line) as a child would, one after the other,
     says which steps it reached, shows the first message and closes it again. No lease is taken and nothing is stored,

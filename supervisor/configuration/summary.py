@@ -12,7 +12,10 @@ from supervisor.configuration.settings import Settings, Stream
 from supervisor.configuration.stream_values import rate_text
 from supervisor.configuration.values import duration_text
 from supervisor.names import compact
+from workers.sinks.choice import is_class
 from workers.template import parse
+
+_NOT_IMPORTED = " (not imported here: run and check --connect do it)"
 
 
 def summary(settings: Settings) -> Iterator[str]:
@@ -36,7 +39,7 @@ def _stream(stream: Stream) -> Iterator[str]:
         yield f"    headers {', '.join(name for name, _ in spec.headers)}"
     if spec.subscribe:
         yield f"    {_count(len(spec.subscribe), 'message')} sent after each connect"
-    handler = f"{spec.handler} (not imported here: run does it)" if spec.handler else "none"
+    handler = f"{spec.handler}{_NOT_IMPORTED}" if spec.handler else "none"
     yield f"    handler {handler}, sink {_sink(spec.sink)}"
     pointers = {"checkpoint": spec.checkpoint, "id": spec.id, "sequence": spec.sequence}
     if any(pointers.values()):
@@ -55,6 +58,8 @@ def _listening(http: tuple[str, int] | None, hosts: tuple[str, ...]) -> str:
 
 def _sink(text: str) -> str:
     """Of a url, scheme and host: a path or a query may hold a token."""
+    if is_class(text):
+        return f"{text}{_NOT_IMPORTED}"
     scheme, separator, rest = text.partition("://")
     return f"{scheme}://{urlsplit(f'//{rest}').netloc.rpartition('@')[2]}" if separator else text
 

@@ -25,8 +25,9 @@ from workers.blame import file_of, in_words
 from workers.chance import chance
 from workers.envelope import Batch
 from workers.frames import Message
-from workers.handler import Shard
-from workers.sinks.interface import SinkContext, SinkFailed
+from workers.handler import BadHandler, Shard, load
+from workers.sinks.interface import BadSink, SinkContext, SinkFailed
+from workers.spec import Scope
 
 _EVENTS_MAX = 500
 AFTER_MAX_S = 3600.0
@@ -80,6 +81,16 @@ class Sink:
 
     def close(self) -> None:
         """Once, behind the last `flush` of an orderly stop."""
+
+
+def loaded(reference: str, scope: Scope) -> type[Sink]:
+    """The class that a configuration names. Raises `BadHandler` or `BadSink`."""
+    try:
+        return load(reference, scope.base, scope.python_path, (Sink,))
+    except BadHandler:
+        raise
+    except BaseException as error:  # of its module, also `sys.exit`
+        raise BadSink(f"sink {reference} cannot be imported: {in_words(error)}") from None
 
 
 class Own:
