@@ -43,7 +43,7 @@ class Noted:
         self.looks += 1
 
     def log(self, event: str, level: str = "INFO", **fields: Any) -> None:
-        self.lines.append(event)
+        self.lines.append(fields.get("reason", event))
 
 
 def batch(

@@ -253,6 +253,18 @@ def test_the_whole_file_may_stand_in_a_variable(tmp_path: Path, monkeypatch: pyt
     assert "has no variable NOPE" in problems("env:NOPE")[0]
 
 
+def test_a_variable_that_holds_no_text_is_told_without_any_of_it(tmp_path: Path) -> None:
+    assert problems("env:FILE", FILE=MINIMAL + "header.A = secret\udce9\n") == [" not UTF-8 text"]
+
+
+def test_a_file_whose_name_leaves_no_room_to_set_it_aside_is_refused(write: Callable[..., str]) -> None:
+    (problem,) = problems(write(stream=f"sink = jsonl:/var/lib/{'e' * 232}\nsink_rotate_every = 1h\n"))
+    assert problem.endswith(
+        "cannot be rotated: its name has 232 bytes, and only up to 231 leave room for the time behind it"
+    )
+    assert load(write(stream=f"sink = jsonl:/var/lib/{'e' * 232}\n"), {}).streams
+
+
 def test_included_files_come_in_sorted_order(write: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "conf.d").mkdir()
     for name in ("b", "a", "c"):
@@ -929,7 +941,10 @@ def test_what_check_says_names_handler_and_sink_as_not_imported_and_where_it_lis
     write: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "trades.py").write_text("raise SystemExit('imported')\n")
-    source = write(extra="http = [::1]:80\nhttp_hosts = a.example", stream="handler = ./trades.py:Trades\nsink = ./trades.py:Table\n")
+    source = write(
+        extra="http = [::1]:80\nhttp_hosts = a.example",
+        stream="handler = ./trades.py:Trades\nsink = ./trades.py:Table\n",
+    )
     lines = list(summary(load(source, {})))
     assert "  http http://[::1]:80, also called a.example" in lines
     told = "(not imported here: run and check --connect do it)"

@@ -203,6 +203,7 @@ def test_user_and_password_of_a_url_become_basic_authorization_and_stay_out_of_t
         ((("Sec-WebSocket-Extensions", "permessage-deflate"),), "asks for an extension"),
         ((("X-Token", "a\r\nX-Evil: 1"),), "line break"),
         ((("Upgrade", "h2c"),), "belongs to the upgrade"),
+        ((("X-Token", "secret\udce9"),), "the url or a header holds bytes that are no UTF-8"),
     ],
 )
 def test_a_header_that_cannot_be_sent_is_refused_with_a_sentence(

@@ -133,6 +133,17 @@ def test_a_secret_that_is_not_there_or_breaks_the_line_sends_nothing_and_is_told
     assert "Evil" not in broken
 
 
+def test_a_header_whose_variable_is_no_text_is_told_without_any_of_it(collector: Collector) -> None:
+    headers = (("Authorization", "Bearer ${env:TOKEN}"),)
+    rig = Rig(collector.url, {"TOKEN": "secret\udce9"}, most=1, sink_headers=headers)
+    with pytest.raises(Enough):
+        rig.write()
+    (told,) = rig.report.retries
+    where = f"127.0.0.1:{collector.port}"
+    assert told == f"${{env:TOKEN}} holds bytes that are no UTF-8; so there is no request, and no answer from {where}"
+    assert collector.posted == []
+
+
 @pytest.mark.parametrize("name", ["Idempotency-Key", "content-length", "Host", "Transfer-Encoding"])
 def test_headers_of_the_request_itself_are_not_for_the_file(name: str) -> None:
     with pytest.raises(BadSink, match=f"sink_header.{name} is set by the request itself"):

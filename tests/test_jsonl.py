@@ -151,6 +151,49 @@ def test_only_the_oldest_files_of_that_form_are_removed(tmp_path: Path) -> None:
     assert all((tmp_path / name).exists() for name in others)
 
 
+def test_a_file_that_cannot_be_removed_stays_holds_up_nothing_and_is_told_once_for_each_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, next_one = (tmp_path / f"events.2025010{day}T000000Z" for day in (1, 2))
+    oldest.write_text("{}\n")
+    next_one.write_text("{}\n")
+    stuck, unlink = {str(oldest)}, os.unlink
+
+    def remove(path: str) -> None:
+        if path in stuck:
+            raise PermissionError(errno.EPERM, "Operation not permitted", path)
+        unlink(path)
+
+    monkeypatch.setattr(rotation.os, "unlink", remove)
+    report = Noted()
+    sink = jsonl(tmp_path, report=report, sink_rotate_size=1, sink_keep=1)
+    for seq in range(1, 5):
+        sink.write([batch("x", first_seq=seq)])
+    assert [path.name for path in aside(tmp_path)][:-1] == [oldest.name]
+    assert report.retries == []
+    assert report.lines == [f"sink_keep: {oldest} cannot be removed, and stays: Operation not permitted"]
+    stuck.clear()
+    sink.write([batch("x", first_seq=5)])
+    assert not oldest.exists()
+    oldest.write_text("{}\n")
+    stuck.add(str(oldest))
+    sink.write([batch("x", first_seq=6)])
+    assert len(report.lines) == 2
+
+
+@pytest.mark.parametrize("length", [231, 232])
+def test_a_name_that_leaves_no_room_for_the_time_is_refused_at_the_start(tmp_path: Path, length: int) -> None:
+    name = "ü" * 100 + "x" * (length - 200)
+    if length == 232:
+        with pytest.raises(BadSink, match="cannot be rotated: its name has 232 bytes, and only up to 231 leave room"):
+            jsonl(tmp_path, name, sink_rotate_size=1)
+        return
+    sink = jsonl(tmp_path, name, sink_rotate_size=1)
+    for seq in range(1, 4):
+        sink.write([batch("x", first_seq=seq)])
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_a_file_that_was_just_set_aside_stays_whatever_times_the_others_name(tmp_path: Path) -> None:
     for name in ("events.20990101T000000Z", "events.20990101T000000Z-7"):
         (tmp_path / name).write_text("{}\n")

@@ -51,6 +51,12 @@ def test_none_is_none_whatever_the_environment_says() -> None:
     assert chosen("none", **dict.fromkeys(proxy.VARIABLES, "http://p:1")) is None
 
 
+def test_a_password_that_is_no_text_is_told_without_any_of_it() -> None:
+    with pytest.raises(Refused) as raised:
+        chosen("env", https_proxy="http://user:secret\udce9@p:1")
+    assert raised.value.refusal.reason == "user or password of the proxy hold bytes that are no UTF-8"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -43,6 +43,12 @@ def test_a_dollar_before_anything_else_is_a_dollar() -> None:
     assert expand("US$ 5, $HOME, $") == "US$ 5, $HOME, $"
 
 
+def test_a_variable_that_is_no_text_is_told_without_any_of_it() -> None:
+    with pytest.raises(TemplateError) as raised:
+        expand("Bearer ${env:A}", A="secret\udce9")
+    assert str(raised.value) == "${env:A} holds bytes that are no UTF-8"
+
+
 def test_inserted_text_is_not_scanned_again() -> None:
     assert expand("${env:A}", A="${env:B}$$", B="no") == "${env:B}$$"
 

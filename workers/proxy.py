@@ -58,7 +58,11 @@ def _authorization(login: str | None) -> str:
     if not login:
         return ""
     user, _, password = login.partition(":")
-    return f"Basic {binascii.b2a_base64(f'{unquote(user)}:{unquote(password)}'.encode(), newline=False).decode()}"
+    try:
+        told = f"{unquote(user)}:{unquote(password)}".encode()
+    except UnicodeEncodeError:  # whose text would quote a piece of it
+        raise Refused(Refusal("user or password of the proxy hold bytes that are no UTF-8", permanent=True)) from None
+    return f"Basic {binascii.b2a_base64(told, newline=False).decode()}"
 
 
 # --- the environment ----------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def _variable(part: Placeholder, environment: Mapping[str, str]) -> str:
         raise TemplateError(f"{part} is not set in the environment; set it, or give a default: {str(part)[:-1]}:-...}}")
     value = environment[part.name]
     if _NOT_UTF_8.search(value):
-        raise TemplateError(f"{part} holds bytes that are no UTF-8; set it to text")
+        raise TemplateError(f"{part} holds bytes that are no UTF-8")
     return value
 
 

@@ -68,8 +68,8 @@ class Request:
         if url["login"] is not None and "authorization" not in names:
             user, _, password = url["login"].partition(":")
             login = f"{unquote(user)}:{unquote(password)}"
-            lines.append(f"Authorization: Basic {binascii.b2a_base64(login.encode(), newline=False).decode()}")
-        return "\r\n".join([*lines, "", ""]).encode()
+            lines.append(f"Authorization: Basic {binascii.b2a_base64(_utf_8(login), newline=False).decode()}")
+        return _utf_8("\r\n".join([*lines, "", ""]))
 
     def _place(self, port: str | None) -> str:
         """Host and port as the url has them."""
@@ -117,6 +117,14 @@ class Request:
         if protocol and protocol not in self._protocols:
             raise Refused(Refusal("the upgrade failed: the server chose a protocol that was not offered"))
         return answer.get(_EXTENSIONS, "")
+
+
+def _utf_8(text: str) -> bytes:
+    """Without the words of Python, which would quote a piece of what may be a secret."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Refused(Refusal("the url or a header holds bytes that are no UTF-8", permanent=True)) from None
 
 
 def status_of(first_line: bytes) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from workers.sinks.choice import is_class
+from workers.sinks.rotation import name_problem
 from workers.template import parse as parse_template
 
 _SINK_KEYS = {  # by what a sink's text begins with
@@ -44,6 +45,9 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
     if "sink_keep" in written and not written & {"sink_rotate_size", "sink_rotate_every"}:
         found.append(("sink_keep", "sink_keep has no effect without sink_rotate_size or sink_rotate_every"))
     sink = values["sink"]
+    rotated = sink and sink.startswith("jsonl:") and written & {"sink_rotate_size", "sink_rotate_every"}
+    if rotated and (problem := name_problem(sink.rpartition("/")[2])):
+        found.append(("sink", f"sink {sink} cannot be rotated: {problem}"))
     for key, kinds in _SINK_KEYS.items():
         if sink and key in written and not sink.startswith(kinds) and not (key == "sink_batch" and is_class(sink)):
             wanted = " or ".join(dict.fromkeys(kind.removesuffix(":").replace("https", "http") for kind in kinds))

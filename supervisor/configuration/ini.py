@@ -163,7 +163,10 @@ def read(source: str, environ: Mapping[str, str]) -> Document:
                 f"{source}: the environment has no variable {name}, expected the configuration's text there"
             )
         base = Path.cwd()
-        _add(found, source, environ[name])
+        text = environ[name]
+        if not text.isascii() and re.search("[\ud800-\udfff]", text):  # what Python makes of other bytes
+            raise Unreadable(f"{source}: not UTF-8 text")
+        _add(found, source, text)
     else:
         base = Path(source).absolute().parent
         _add(found, source, _text(Path(source), source, found))

@@ -66,7 +66,7 @@ class Http:
             headers = self._headers_for(parcel)
             answer = self._poster.post(headers, zlib.compress(body, wbits=_GZIP) if self._gzip else body)
         except TemplateError as error:
-            return Refused(str(error))
+            return Refused(f"{error}; so there is no request, and no answer")
         except Unanswered as error:
             return Again(str(error))
         outcome = outcome_of(answer, time.clock_gettime(time.CLOCK_REALTIME))

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from workers.envelope import Batch
 from workers.sinks.interface import BadSink, SinkContext, SinkFailed
-from workers.sinks.rotation import Rotation
+from workers.sinks.rotation import Rotation, name_problem
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
@@ -41,7 +41,7 @@ class Jsonl:
         self._fsync = spec.sink_fsync
         self._rotation: Rotation | None = None
         if spec.sink_rotate_size or spec.sink_rotate_every_ms:
-            self._rotation = Rotation(spec.sink_rotate_size, spec.sink_rotate_every_ms, spec.sink_keep)
+            self._rotation = Rotation(spec.sink_rotate_size, spec.sink_rotate_every_ms, spec.sink_keep, self._warn)
         self._fd = -1
 
     def open(self) -> None:
@@ -52,9 +52,19 @@ class Jsonl:
         except OSError as error:
             if error.errno not in _PASSING:  # else the first write goes on to try
                 raise BadSink(f"sink jsonl:{self._path} cannot be opened: {error.strerror}") from None
-        if self._rotation and not os.access(folder := os.path.dirname(os.path.realpath(self._path)), os.W_OK):
+        if self._rotation and (problem := self._unrotatable()):
             self.close()
-            raise BadSink(f"sink jsonl:{self._path} cannot be rotated: {folder} may not be written to")
+            raise BadSink(f"sink jsonl:{self._path} cannot be rotated: {problem}")
+
+    def _unrotatable(self) -> str:
+        """Why; empty: nothing is in the way."""
+        folder, name = os.path.split(os.path.realpath(self._path))
+        if not os.access(folder, os.W_OK):
+            return f"{folder} may not be written to"
+        return name_problem(name, os.pathconf(folder, "PC_NAME_MAX"))
+
+    def _warn(self, sentence: str) -> None:
+        self._report.log("config.warning", "WARNING", reason=sentence)
 
     def _open(self) -> None:
         try:

@@ -10,6 +10,8 @@ writes, and never over another one. An empty file stays. A file's age counts fro
 stands in its first line: so it is the same for all its writers and survives their restarts. (Where the first 64 KiB
 tell no time, a writer counts from when it first looked.)
 
+An old file that cannot be removed stays, is tried again each time, and holds up nothing; it is told once.
+
 Not promised: that a file is set aside on time when nothing is written. It happens before the next event.
 """
 
@@ -18,22 +20,31 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+NAME_MAX_BYTES = 255  # of nearly all file systems
+_ADDED_MAX_BYTES = len(".20260101T000000Z-999999")
 _HEAD_BYTES = 65_536
 _FIRST = re.compile(rb',"received_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"')
+
+
+def name_problem(name: str, name_max_bytes: int = NAME_MAX_BYTES) -> str:
+    """Why a file of that name cannot be set aside; empty: it can."""
+    size, most = len(os.fsencode(name)), name_max_bytes - _ADDED_MAX_BYTES
+    return f"its name has {size} bytes, and only up to {most} leave room for the time behind it" if size > most else ""
 
 
 class Rotation:
     """For one open file at a time; `begun` when that is another one. 0 means: no such limit."""
 
-    __slots__ = ("_age_max_s", "_first_s", "_keep", "_size_max_bytes")
+    __slots__ = ("_age_max_s", "_first_s", "_keep", "_size_max_bytes", "_unremoved", "_warn")
 
-    def __init__(self, size_max_bytes: int, age_max_ms: int, keep: int) -> None:
+    def __init__(self, size_max_bytes: int, age_max_ms: int, keep: int, warn: Callable[[str], None]) -> None:
         self._size_max_bytes = size_max_bytes
         self._age_max_s = age_max_ms / 1000
         self._keep = keep
+        self._warn, self._unremoved = warn, ""  # the latter as it was told
         self._first_s: float | None = None
 
     def begun(self) -> None:
@@ -47,9 +58,19 @@ class Rotation:
         path = os.path.realpath(path)  # a link stays what it is
         os.rename(path, _next_name(path, now_s))
         if self._keep:
-            for old in list(filter(os.path.isfile, earlier(path)))[: -self._keep]:
-                os.unlink(old)
+            self._remove(list(filter(os.path.isfile, earlier(path)))[: -self._keep])
         return True
+
+    def _remove(self, files: list[str]) -> None:
+        problem = ""
+        for file in files:
+            try:
+                os.unlink(file)
+            except OSError as error:
+                problem = problem or f"sink_keep: {file} cannot be removed, and stays: {error.strerror}"
+        if problem and problem != self._unremoved:
+            self._warn(problem)
+        self._unremoved = problem
 
     def _due(self, fd: int, more: int, now_s: float) -> bool:
         size = os.fstat(fd).st_size
