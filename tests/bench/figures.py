@@ -121,3 +121,11 @@ def cpu_s(pid: int) -> float:
     """User and system time of all threads, also of those that have ended, as the scheduler counts it: a clock tick is
     too long for an idle child."""
     return time.clock_gettime(~pid << 3 | _SCHEDULED)
+
+
+def pss_mb(pid: int) -> float:
+    """Memory of a process; a page that several share counts for each of them in parts."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise ProcessLookupError(f"process {pid} has no memory: it has ended")
