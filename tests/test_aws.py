@@ -18,8 +18,9 @@ from botocore.validate import ParamValidator
 from click.testing import CliRunner
 
 from supervisor.cli import commands
-from supervisor.configuration.config import OVERRIDE, load
+from supervisor.configuration.config import load
 from supervisor.configuration.keys import keys_of
+from supervisor.configuration.overrides import PREFIX
 from supervisor.stores.expressions import create_of
 from supervisor.stores.location import DynamoLocation, parse
 from tests import dockerfile
@@ -142,8 +143,8 @@ def test_its_environment_is_a_valid_configuration_without_a_warning(container: d
     given = environment(container)
     source = container["command"][-1]
     variable = source.removeprefix("env:")
-    overrides = {name for name in given if name.startswith(OVERRIDE) and name != variable}
-    assert {name.removeprefix(OVERRIDE).lower() for name in overrides} <= set(keys_of("supervisor"))
+    overrides = {name for name in given if name.startswith(PREFIX) and name != variable}
+    assert {name.removeprefix(PREFIX).lower() for name in overrides} <= set(keys_of("supervisor"))
     secrets = {each["name"]: "a secret" for each in container["secrets"]}
     given["TENURED_STORE"] = given["TENURED_STORE"].replace("REGION", "eu-west-1")
     settings = load(source, given | secrets)

@@ -193,6 +193,15 @@ def test_a_file_that_is_no_store_is_exit_69(tenured: Tenured, tmp_path: Path) ->
         assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_misspelt_override_is_told_by_every_command_that_reads_the_file(tenured: Tenured, tmp_path: Path) -> None:
+    (tmp_path / "tenured.ini").write_text("[supervisor]\nstore = sqlite:///leases.db\n[stream:a]\nurl = ws://x\n")
+    for command in (["init"], ["status"], ["pause", "a"]):
+        done = tenured(*command, "-c", "tenured.ini", TENURED_STROE="sqlite:///x.db", TENURED_SERVICE_HOST="10.0.0.1")
+        first = done.stderr.splitlines()[0]
+        assert first == "tenured: warning: TENURED_STROE: overrides nothing, did you mean TENURED_STORE?"
+        assert "SERVICE_HOST" not in done.stderr
+
+
 @pytest.mark.parametrize("command", ["init", "status"])
 def test_a_store_url_that_is_none_is_a_mistake_of_the_command_line(tenured: Tenured, command: str) -> None:
     done = tenured(command, "--store", "redis://x")

@@ -81,7 +81,9 @@ def test_every_default_is_in_force_when_only_the_required_keys_are_set(
     [
         ("0-3", ("0", "1", "2", "3")),
         ("eu, us, asia", ("eu", "us", "asia")),
-        ("7", ("7",)),
+        ("7-7", ("7",)),
+        ("0", ("0",)),
+        ("7, 9", ("7", "9")),
         ("us-east-1,2-3", ("us-east-1", "2", "3")),
     ],
 )
@@ -482,7 +484,7 @@ def test_a_bad_value_is_answered_with_one_that_works(write: Callable[..., str], 
 def test_no_mistake_in_a_duration_hides_another(write: Callable[..., str]) -> None:
     first = "renew_interval = 4sec\ncall_timeout = 5s\nmargin = 100ms\npoll_interval = 20s"
     assert [problem.partition("; ")[0] for problem in problems(write(extra=first))] == [
-        "3: renew_interval is '4sec', expected a duration such as 250ms, 10s, 5m or 1h",
+        "3: renew_interval is '4sec', expected a duration such as 250ms, 10s, 5m or 1h (did you mean 4s?)",
         "4: call_timeout 5s must be below renew_interval, a third of lease_duration at most",
         "5: margin is '100ms', expected a duration from 250ms to 1h",
         "6: poll_interval 20s must not exceed lease_duration 10s",
@@ -630,9 +632,25 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("sink = file", "sink needs one of stdout, jsonl:PATH, http(s)://HOST/PATH, kinesis:NAME"),
         ("sink = ./none.py:Sink", "sink: there is no file "),
         ("sink = jsnl:Events", "sink needs one of stdout, jsonl:PATH"),
-        ("sink_compression = gzip", "sink_compression is for a sink of the kind http, and this one is none"),
-        ("sink_header.X = 1", "sink_header is for a sink of the kind http, and this one is none"),
-        ("sink_fsync = always", "sink_fsync is for a sink of the kind jsonl, and this one is none"),
+        ("sink_compression = gzip", "sink_compression is for a sink of the kind http, but sink is stdout, the default"),
+        ("sink_header.X = 1", "sink_header is for a sink of the kind http, but sink is stdout, the default"),
+        ("sink_fsync = always", "sink_fsync is for a sink of the kind jsonl, but sink is stdout, the default"),
+        (
+            "sink = https://collector.example/in\nsink_fsync = always",
+            "sink_fsync is for a sink of the kind jsonl, but sink is https",
+        ),
+        ("sink = own:Own\nsink_timeout = 3s", "of the kind http or kinesis or sqs, but sink is a class of yours"),
+        ("sink = kinesys:events", "or a class of yours (FILE.py:CLASS) (did you mean kinesis:...?)"),
+        ("sink = /var/lib/events.jsonl", "or a class of yours (FILE.py:CLASS); a file is jsonl:PATH"),
+        ("shards = 4", "shards is '4', expected a range or names: 0-3 for 4 shards; for shard 4 alone it is 4-4"),
+        ("idle_timeout = 30s ; x", "5m or 1h; comments stand on lines of their own, not behind a value"),
+        ("overflow = wait # x", "; comments stand on lines of their own, not behind a value"),
+        ('overflow = "wait"', "; values stand without quotes"),
+        ("idle_timeout = 1.5 sec", "(did you mean 1500ms?)"),
+        ("sink_buffer = 64kb", "expected a size such as 64KiB or 1MiB (did you mean 64KiB?)"),
+        ("header = Authorization: Bearer x", "unknown key header in [stream:trades], did you mean header.NAME?"),
+        ("header.A = ${shrd}", "header.A: a ${...} is no name, did you mean ${shard}?"),
+        ("header.A = ${HOME}", "a variable of the environment is ${env:NAME}; a dollar itself is written $$"),
         ("sink = jsonl:x\nsink_keep = 3", "sink_keep has no effect without sink_rotate_size or sink_rotate_every"),
         ("checkpoint = seq", "checkpoint is 'seq', expected a JSON pointer such as /seq or /data/0/id"),
         ("id = /a~2", "id needs a JSON pointer such as /seq or /data/0/id, in which ~1 stands for / and ~0 for ~"),
@@ -677,6 +695,35 @@ def test_a_bad_value_of_a_stream_is_answered_with_what_is_right(
 def test_a_url_that_is_none_is_refused(write: Callable[..., str], url: str, expected: str) -> None:
     (problem,) = problems(write(MINIMAL.replace("wss://feed.example/ws", url)))
     assert problem.startswith(f"5: url needs {expected}")
+
+
+@pytest.mark.parametrize("key", ["tls_ca = ./ca.pem", "tls_cert = ./c.pem", "tls_min_version = 1.3"])
+def test_tls_options_of_connections_without_tls_are_a_mistake(
+    write: Callable[..., str], key: str, tmp_path: Path
+) -> None:
+    plain = MINIMAL.replace("wss://feed.example/ws", "ws://feed.example/ws")
+    found = problems(write(plain + f"{key}\n"))
+    name = key.partition(" ")[0]
+    assert f"6: {name} has no effect, since no url is encrypted; write wss:// instead of ws://" in found
+    for encrypted in (f"{plain} wss://b.example\n", plain.replace("ws://feed", "${env:SCHEME:-wss}://feed")):
+        found = problems(write(encrypted + f"{key}\nbeside = 1\n"))
+        assert not [problem for problem in found if "no effect" in problem]
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("sink = jsonl:./e.jsonl ; main", "sink: all of the line is its value; comments stand on lines of their own"),
+        ('id = "/id"', None),
+        ("connect_key = 'main'", None),
+    ],
+)
+def test_what_is_hardly_meant_is_warned_of(write: Callable[..., str], line: str, warning: str | None) -> None:
+    if warning is None:
+        assert "; values stand without quotes" in problems(write(stream=f"{line}\n"))[0]
+    else:
+        loaded = examine(write(stream=f"{line}\n"), {})
+        assert [each for each in loaded.warnings if each.endswith(f"6: {warning}")]
 
 
 @pytest.mark.parametrize(

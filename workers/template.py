@@ -143,13 +143,22 @@ def _placeholder(inner: str) -> Placeholder:
     if source and source not in SOURCES:
         raise TemplateError(f"a ${{...:...}} asks an unknown source, expected {', '.join(SOURCES)}; {_DOUBLED}")
     if not source and name not in NAMES:
-        expected = f"expected {', '.join(NAMES)}, or env:, file:, credential:"
-        raise TemplateError(f"a ${{...}} is no name, {expected}; {_DOUBLED}")
+        raise TemplateError(f"a ${{...}} is no name, {_expected(name)}; {_DOUBLED}")
     if not name:
         raise TemplateError(f"${{{source}:}} lacks the name after the colon")
     if source == "credential" and "/" in name:
         raise TemplateError("a ${credential:...} is a path, expected the plain name of a credential")
     return Placeholder(source, name, default if separator else None)
+
+
+def _expected(name: str) -> str:
+    """What was meant, of which nothing is repeated that is not one of our names."""
+    from difflib import get_close_matches  # here, since children that never see a mistake would pay for it
+
+    if near := get_close_matches(name.lower(), NAMES, 1):
+        return f"did you mean ${{{near[0]}}}?"
+    variable = ", a variable of the environment is ${env:NAME}" if name.isupper() else ""
+    return f"expected {', '.join(NAMES)}, or env:NAME, file:PATH, credential:NAME{variable}"
 
 
 def _value(

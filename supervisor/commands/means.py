@@ -94,6 +94,7 @@ def basics_of(source: str) -> Basics:
         raise _failed(error) from None
     if found.mistakes:
         say(exits.OK, f"warning: {source} has mistakes, a reload refuses it; `tenured check` names them")
+    say(exits.OK, *(f"warning: {sentence}" for sentence in found.misspelt))
     return found
 
 

@@ -40,6 +40,10 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
         found.append(("on_gap", "on_gap has no effect without sequence; say where in a message its number is"))
     if "tls_key" in written and "tls_cert" not in written:
         found.append(("tls_key", "tls_key has no effect without tls_cert, the certificate that it belongs to"))
+    if "handler" not in written and urls and all(parse_template(url).outline().startswith("ws://") for url in urls):
+        for key in ("tls_ca", "tls_cert", "tls_min_version"):
+            if key in written:
+                found.append((key, f"{key} has no effect, since no url is encrypted; write wss:// instead of ws://"))
     if "on_idle" in written and values["idle_timeout"] == 0:
         found.append(("on_idle", "on_idle has no effect with idle_timeout = off; remove one of them"))
     if "sink_keep" in written and not written & {"sink_rotate_size", "sink_rotate_every"}:
@@ -51,7 +55,9 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
     for key, kinds in _SINK_KEYS.items():
         if sink and key in written and not sink.startswith(kinds) and not (key == "sink_batch" and is_class(sink)):
             wanted = " or ".join(dict.fromkeys(kind.removesuffix(":").replace("https", "http") for kind in kinds))
-            found.append((key, f"{key.removesuffix('.')} is for a sink of the kind {wanted}, and this one is none"))
+            it = "is a class of yours" if is_class(sink) else f"is {sink.partition(':')[0]}"
+            absent = "" if "sink" in written else ", the default"
+            found.append((key, f"{key.removesuffix('.')} is for a sink of the kind {wanted}, but sink {it}{absent}"))
     return found
 
 

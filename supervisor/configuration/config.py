@@ -22,18 +22,18 @@ from supervisor.configuration.capacity import capacity_of, memory_bytes
 from supervisor.configuration.digest import digest_of
 from supervisor.configuration.exposed import exposed
 from supervisor.configuration.folders import in_the_way, open_to_others
-from supervisor.configuration.ini import Document, Entry, Place, Problem, Section, Unreadable, read
-from supervisor.configuration.keys import SUPERVISOR, keys_of
+from supervisor.configuration.ini import Document, Place, Problem, Section, Unreadable, read
+from supervisor.configuration.keys import SUPERVISOR
+from supervisor.configuration.overrides import overrides, sentence, without_effect
 from supervisor.configuration.reading import Reading, values_of
 from supervisor.configuration.settings import Settings, Stream
 from supervisor.configuration.streams import streams_of
-from supervisor.configuration.values import is_loopback, nearest
+from supervisor.configuration.values import is_loopback
 from supervisor.hidden import hidden_by
 from supervisor.stores.location import SqliteLocation
 from supervisor.stores.location import parse as parse_store
 
 PROBLEMS_SHOWN_MAX = 50
-OVERRIDE = "TENURED_"
 SOURCES = ("env", "file", "credential")  # of placeholders, beside plain names
 
 
@@ -66,7 +66,8 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class Basics:
     """The part of a configuration that other commands than `run` and `check` live by. The rest may have `mistakes`,
-    and the streams that have some are missing in `shards`: a reload refuses such a file, and this is how to see it."""
+    and the streams that have some are missing in `shards`: a reload refuses such a file, and this is how to see it.
+    `misspelt`: a sentence for each variable of the environment that was probably meant to override a key."""
 
     fleet: str
     store: str
@@ -75,6 +76,7 @@ class Basics:
     stop_timeout_ms: int
     shards: tuple[str, ...]
     mistakes: int
+    misspelt: tuple[str, ...]
 
 
 def load(source: str, environ: Mapping[str, str]) -> Settings:
@@ -100,7 +102,8 @@ def basics(source: str, environ: Mapping[str, str]) -> Basics:
     if None in found.values():
         raise _error(reading)
     shards = tuple(shard for stream in streams for shard in stream.shards)
-    return Basics(base=reading.document.base, shards=shards, mistakes=len(reading.problems), **found)
+    misspelt = tuple(f"{name}: {sentence(near)}" for name, near in without_effect(environ, source).items() if near)
+    return Basics(base=reading.document.base, shards=shards, mistakes=len(reading.problems), misspelt=misspelt, **found)
 
 
 def _surveyed(
@@ -134,23 +137,12 @@ def _shown(problems: Iterable[Problem]) -> tuple[str, ...]:
 
 
 def _overridden(reading: Reading) -> Section:
-    """The section with what the environment says instead, and a warning for each override that means nothing.
-    It is no error: Kubernetes, for one, sets TENURED_SERVICE_HOST for a service of that name."""
+    """The section with what the environment says instead, and a warning for each override that means nothing."""
     document, environ = reading.document, reading.environ
     section = document.sections.get(SUPERVISOR) or Section(SUPERVISOR, Place(document.source, 1), {})
-    keys = [name for name in keys_of(SUPERVISOR) if name != "include"]
-    entries = dict(section.entries)
-    for variable in sorted(environ):
-        if not variable.startswith(OVERRIDE) or document.source == f"env:{variable}":
-            continue
-        name = variable.removeprefix(OVERRIDE).lower()
-        if name in keys:
-            entries[name] = Entry(environ[variable], Place(variable, 0))
-            continue
-        near = nearest(name, keys)
-        hint = f"did you mean {OVERRIDE}{near.upper()}?" if near else "no key of [supervisor] has that name"
-        reading.warn(Place(variable, 0), f"overrides nothing, {hint}")
-    return Section(section.name, section.place, entries)
+    for variable, near in without_effect(environ, document.source).items():
+        reading.warn(Place(variable, 0), sentence(near))
+    return Section(section.name, section.place, {**section.entries, **overrides(environ, document.source)})
 
 
 def _check_supervisor(reading: Reading, section: Section, main: dict[str, Any]) -> None:

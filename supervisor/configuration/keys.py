@@ -33,5 +33,7 @@ def meant(section: str, name: str) -> str:
     """The nearest right name, or an empty text. After a prefix the rest is the user's own."""
     head, dot, rest = name.partition(".")
     prefixes = [key for key in keys_of(section) if key.endswith(".")]
+    if f"{name.rstrip('s')}." in prefixes:
+        return f"{name.rstrip('s')}.NAME"
     near = values.nearest(head + dot, prefixes) if dot else ""
     return near + rest if near else values.nearest(name, [key for key in keys_of(section) if not key.endswith(".")])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from supervisor.configuration import repeated
+from supervisor.configuration import repeated, slips
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section
 from supervisor.configuration.keys import Key, find, keys_of, meant
 from workers.template import TemplateError
@@ -114,8 +114,12 @@ def _value(reading: Reading, key: Key, name: str, text: str, place: Place, varia
         except TemplateError as error:
             return reading.complain(place, f"{name}: {error}", f"{name}: what a placeholder names cannot be had")
     try:
-        return key.parse(text if key.template else expanded, reading.base)
+        value = key.parse(text if key.template else expanded, reading.base)
     except ValueError as error:
-        needs = f"{name} needs {error}"
+        right = f"{error}{slips.hint(text)}"
         shown = repeated.value(text) if key.parse.plain else ""
-        return reading.complain(place, f"{name} is {shown}, expected {error}" if shown else needs, needs)
+        needs = f"{name} needs {right}"
+        return reading.complain(place, f"{name} is {shown}, expected {right}" if shown else needs, needs)
+    if not key.template and (doubt := slips.doubt(text)):
+        reading.warn(place, f"{name}: {doubt}")
+    return value

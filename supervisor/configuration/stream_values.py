@@ -10,6 +10,7 @@ from supervisor.configuration.values import accepting, nearest, path
 from workers.sinks.address import check as check_address
 from workers.template import parse as parse_template
 
+_SINKS_WITHOUT_PLACE = ("stdout", "discard")
 _NETWORK_SINKS = ("http", "https", "kinesis", "sqs")
 _SINKS = "stdout, jsonl:PATH, http(s)://HOST/PATH, kinesis:NAME, sqs:URL, discard, or a class of yours (FILE.py:CLASS)"
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)/(s|m|h)")
@@ -47,7 +48,7 @@ def _class(text: str, base: Path) -> str:
 def sink(text: str, base: Path) -> str:
     """As written, but paths become absolute."""
     kind, colon, rest = text.partition(":")
-    if text in ("stdout", "discard"):
+    if text in _SINKS_WITHOUT_PLACE:
         return text
     if kind == "jsonl" and colon and rest:
         folder = "/" if rest.endswith("/") else ""  # which a path would lose: it says that a folder is meant
@@ -57,7 +58,11 @@ def sink(text: str, base: Path) -> str:
         return text
     if (text.find(".py:") >= 0 or not nearest(kind, ("jsonl", *_NETWORK_SINKS))) and (found := _class(text, base)):
         return found
-    raise ValueError(f"one of {_SINKS}")
+    near = nearest(kind, (*_SINKS_WITHOUT_PLACE, "jsonl", *_NETWORK_SINKS))
+    if text.startswith(("/", "./", "~")):
+        raise ValueError(f"one of {_SINKS}; a file is jsonl:PATH")
+    place = "" if near in ("", *_SINKS_WITHOUT_PLACE) else ":..."
+    raise ValueError(f"one of {_SINKS}" + (f" (did you mean {near}{place}?)" if near else ""))
 
 
 @accepting("a JSON pointer (RFC 6901) such as /seq or /data/0/id", plain=True)
@@ -75,7 +80,8 @@ def rate(text: str, base: Path) -> float:
     match = _RATE.fullmatch(text)
     value = float(match[1]) / _PERIOD_S[match[2]] if match else 0.0
     if not 0 < value <= RATE_MAX:
-        raise ValueError("off, or a rate such as 5/s, 0.5/s or 300/m")
+        near = f" (did you mean {text}/s?)" if _RATE.fullmatch(f"{text}/s") else ""
+        raise ValueError(f"off, or a rate such as 5/s, 0.5/s or 300/m{near}")
     return value
 
 
@@ -103,7 +109,9 @@ def url(text: str, base: Path) -> str:
     if template.parts and not isinstance(template.parts[0], str):
         return text
     if not re.match(r"wss?://", outline):
-        raise ValueError("a URL that begins with ws:// or wss://")
+        near = re.match(r"http(s?)://", outline)
+        meant = f" (did you mean ws{near[1]}://?)" if near else ""
+        raise ValueError(f"a URL that begins with ws:// or wss://{meant}")
     try:
         parts = urlsplit(outline)
         whole = bool(parts.hostname) and parts.port != 0

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from supervisor.configuration import slips
 from supervisor.names import SHARDS_MAX
 
 
@@ -76,7 +77,9 @@ def duration(low_ms: int, high_ms: int, word: str = "") -> Parse:
             return 0
         match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
         if match is None:
-            raise ValueError(f"{either}a duration such as 250ms, 10s, 5m or 1h")
+            near_ms = slips.milliseconds_meant(text)
+            near = f" (did you mean {duration_text(near_ms)}?)" if near_ms else ""
+            raise ValueError(f"{either}a duration such as 250ms, 10s, 5m or 1h{near}")
         value = int(match[1]) * _MS[match[2]]
         if not low_ms <= value <= high_ms:
             raise ValueError(f"{either}a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
@@ -92,7 +95,8 @@ def size(low: int, high: int) -> Parse:
     def parse(text: str, base: Path) -> int:
         match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
         if match is None:
-            raise ValueError("a size such as 64KiB or 1MiB")
+            near = slips.size_meant(text)
+            raise ValueError("a size such as 64KiB or 1MiB" + (f" (did you mean {near}?)" if near else ""))
         value = int(match[1]) * _BYTES[match[2]]
         if not low <= value <= high:
             raise ValueError(f"a size from {size_text(low)} to {size_text(high)}")
@@ -208,6 +212,9 @@ def variable_names(text: str, base: Path) -> tuple[str, ...]:
 @accepting("a range (0-15), names (eu, us, asia), or a mixture of both, each once and at most 10000", plain=True)
 def indices(text: str, base: Path) -> tuple[str, ...]:
     """`0-15`, `eu, us, asia`, or a mixture: the indices of the shards in the order of the file."""
+    if re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        one = f"for shard {text} alone it is {text}-{text}"
+        raise ValueError(f"a range or names: 0-{int(text) - 1} for {text} shards; {one}")
     found: list[str] = []
     for item in (item.strip() for item in text.split(",")):
         span = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", item)
