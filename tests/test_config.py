@@ -668,6 +668,7 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("header.a b = 1", "the name of a header holds letters, digits and -, as in header.Authorization"),
         ("header.A = 1\nheader.a = 2", "header.a is there twice"),
         ("header. = 1", "unknown key header."),
+        ("python_path = .", "python_path is a key of [supervisor], and stands in [stream:trades]; move it there"),
         ("environment = A-B", "environment needs names of environment variables"),
         ("tls_ca = none.pem", "tls_ca: there is no file "),
     ],

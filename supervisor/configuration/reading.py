@@ -13,7 +13,7 @@ from typing import Any
 
 from supervisor.configuration import repeated, slips
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section
-from supervisor.configuration.keys import Key, find, keys_of, meant
+from supervisor.configuration.keys import STREAM, SUPERVISOR, Key, find, keys_of, meant
 from workers.template import TemplateError
 from workers.template import parse as parse_template
 
@@ -67,6 +67,9 @@ def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[
 
 
 def _unknown(kind: str, name: str, section: str) -> str:
+    other, place = (STREAM, "a [stream:NAME]") if kind == SUPERVISOR else (SUPERVISOR, "[supervisor]")
+    if find(other, name):
+        return f"{repeated.key(name)} is a key of {place}, and stands in [{repeated.section(section)}]; move it there"
     near = meant(kind, name)
     known = ", ".join(f"{key}NAME" if key.endswith(".") else key for key in keys_of(kind))
     hint = f"did you mean {repeated.key(near)}?" if near else f"expected one of {known}"
