@@ -179,8 +179,8 @@ def test_every_event_has_its_section_of_what_to_do() -> None:
     assert sorted(titles) == sorted(EVENTS)
 
 
-def test_every_handler_shown_has_a_test_that_is_shown() -> None:
-    page = "docs/handlers.md"
+@pytest.mark.parametrize("page", ["docs/handlers.md", "docs/sinks.md"])
+def test_all_code_shown_has_a_test_that_is_shown(page: str) -> None:
     names = [name for name in files(page) if name.endswith(".py")]
     assert len(names) == len(blocks(page, "python"))
     assert all(f"test_{name}" in names for name in names if not name.startswith("test_"))

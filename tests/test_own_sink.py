@@ -74,8 +74,8 @@ class Kept(Sink):
 
 
 def kept(sink: Own) -> list[Any]:
-    assert isinstance(sink._sink, Kept)
-    return sink._sink.calls
+    assert isinstance(sink.sink, Kept)
+    return sink.sink.calls
 
 
 def test_it_is_opened_with_its_shard_before_the_first_events_and_never_where_there_are_none() -> None:
@@ -83,7 +83,7 @@ def test_it_is_opened_with_its_shard_before_the_first_events_and_never_where_the
     sink.open()
     sink.flush()
     sink.close()
-    assert sink._sink is None
+    assert sink.sink is None
     sink.write([batch("a")])
     assert kept(sink)[0] == Shard("trades/7", "trades", "7", 12, None, 1)
 
@@ -278,7 +278,7 @@ def test_it_is_imported_before_the_fork_like_a_handler(tmp_path: Path) -> None:
 
 
 def test_the_sink_that_the_page_shows_keeps_each_event_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TABLES", str(tmp_path))
     page = (Path(__file__).parents[1] / "docs/sinks.md").read_text()
     (tmp_path / "table.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     with Feed(two_messages) as feed, Child(task(feed.url, sink=f"{tmp_path}/table.py:Table")) as child:

@@ -16,8 +16,8 @@ HANDLER = """
 import json
 from collections.abc import Mapping, Sequence
 
-from tenured import Connection, Event, Handler, Message, Shard, Sink, Timer
-from workers.testing import Rig
+from tenured import Connection, Event, Handler, Message, Retry, Shard, Sink, Timer
+from workers.testing import Rig, SinkRig
 
 
 class Trades(Handler):
@@ -48,8 +48,13 @@ class Trades(Handler):
 
 
 class Table(Sink):
+    def open(self, shard: Shard) -> None:
+        self.taken: list[Message] = []
+
     def write(self, events: Sequence[Event]) -> None:
-        print([(event.shard, event.seq, event.data) for event in events])
+        if not events:
+            raise Retry("nothing", after_s=1)
+        self.taken += [event.data for event in events]
 
 
 def test_it() -> None:
@@ -58,6 +63,10 @@ def test_it() -> None:
     rig.receive("x")
     assert rig.handler.name == "trades/7"
     assert rig.events == ["x"]
+    kit = SinkRig(Table, shard="trades/7", on_retry=lambda: None)
+    kit.write("x", ids=["7"])
+    kit.stop()
+    assert kit.sink.taken == ["x"]
 """
 WRONG = """
 from tenured import Connection, Handler

@@ -1,4 +1,4 @@
-"""Run a handler in a test: no supervisor, no socket, no process, no waiting.
+"""Run a handler in a test: no supervisor, no socket, no process, no waiting. (For a sink: `SinkRig`, see `sinks.rig`.)
 
     from workers.testing import Rig
 
@@ -31,7 +31,10 @@ from workers.dispatch import Dispatch
 from workers.failures import Failure
 from workers.frames import Message
 from workers.handler import Handler, Shard, address_of, unusable
+from workers.sinks.rig import SinkRig
 from workers.spec import StreamSpec
+
+__all__ = ["Line", "Rig", "SinkRig"]
 
 H = TypeVar("H", bound=Handler)
 

@@ -100,7 +100,7 @@ class Own:
 
     def __init__(self, kind: type[Sink], context: SinkContext) -> None:
         self._kind, self._context = kind, context
-        self._sink: Sink | None = None
+        self.sink: Sink | None = None  # there from the first write on
         self._events_max = context.task.scope.spec.sink_batch or _EVENTS_MAX
 
     def open(self) -> None:
@@ -112,22 +112,22 @@ class Own:
             self._insist(lambda events=events: sink.write(events))  # type: ignore[misc]
 
     def flush(self) -> None:
-        if self._sink is not None:
-            self._insist(self._sink.flush)
+        if self.sink is not None:
+            self._insist(self.sink.flush)
 
     def close(self) -> None:
-        if self._sink is not None:
-            self._insist(self._sink.close)
+        if self.sink is not None:
+            self._insist(self.sink.close)
 
     def _opened(self) -> Sink:
-        if self._sink is None:
+        if self.sink is None:
             task, spec = self._context.task, self._context.task.scope.spec
             told = Shard(task.shard, spec.stream, task.index, task.epoch, task.checkpoint, len(spec.url) or 1)
             made: list[Sink] = []
             self._insist(lambda: made.append(self._kind()))
             self._insist(lambda: made[0].open(told))
-            self._sink = made[0]
-        return self._sink
+            self.sink = made[0]
+        return self.sink
 
     def _portions(self, batches: Sequence[Batch]) -> Iterator[tuple[Event, ...]]:
         """What a sink cannot change: it may be asked to take the same again."""
