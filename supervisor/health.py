@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from supervisor.core.model import SECOND
+from supervisor.core.model import SECOND, Report
 from supervisor.core.phases import Held, Idle, Vacant
 from supervisor.core.state import State
 
+TROUBLES_MAX = 8
 
-def health(state: State, now_ns: int, stuck_calls: int) -> dict[str, Any]:
-    """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill."""
+
+def health(state: State, now_ns: int, stuck_calls: int, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill;
+    what is wrong with a shard (`troubles`, of at most `TROUBLES_MAX`) makes it neither: another host would fare no better
+    with a feed that refuses us."""
     held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
     reasons = _reasons(state, held, now_ns)
     return {
@@ -21,8 +26,19 @@ def health(state: State, now_ns: int, stuck_calls: int) -> dict[str, Any]:
         "shards": len(held),
         "homeless": state.homeless,
         "rejected": state.rejected,
+        "troubles": _troubles(state, reports),
         "stuck_calls": stuck_calls,
     }
+
+
+def _troubles(state: State, reports: Mapping[str, Report]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for shard in state.shards.values():
+        report = reports.get(shard.name)
+        text = shard.crash or (report.trouble if report else "")
+        if text and not isinstance(shard.phase, Idle) and len(found) < TROUBLES_MAX:
+            found[shard.name] = text
+    return found
 
 
 def _reasons(state: State, held: list[Held], now_ns: int) -> list[str]:
@@ -51,6 +67,8 @@ def line(state: State) -> str:
     """`active: 12 of 16 configured shards run here; the last reload was rejected`"""
     running = sum(isinstance(shard.phase, Held) and shard.phase.stage == "running" for shard in state.shards.values())
     texts = [f"{state.stage}: {running} of {len(state.rules.shards)} configured shards run here"]
+    if crashed := sum(bool(shard.crash) and isinstance(shard.phase, Held) for shard in state.shards.values()):
+        texts.append(f"{crashed} of them crashed of late")
     if not state.reachable:
         texts.append("the store cannot be reached")
     if state.rejected:

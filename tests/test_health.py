@@ -9,8 +9,8 @@ import pytest
 from supervisor.core.model import SECOND
 from supervisor.core.phases import Idle, Vacant
 from supervisor.core.state import State
-from supervisor.health import health, line, progresses
-from tests.core import RULES, held, ns, saw, shard, snapshot, state, tenure
+from supervisor.health import TROUBLES_MAX, health, line, progresses
+from tests.core import RULES, held, ns, report, saw, shard, snapshot, state, tenure
 
 PATIENCE_NS = RULES.attempt_ns + SECOND
 
@@ -20,11 +20,11 @@ def active(*shards: object, **changes: object) -> State:
 
 
 def reasons(known: State, seconds: float = 1) -> str:
-    return str(health(known, ns(seconds), 0)["reason"])
+    return str(health(known, ns(seconds), 0, {})["reason"])
 
 
 def test_one_whose_children_run_is_ready() -> None:
-    answer = health(active(held()), ns(1), 3)
+    answer = health(active(held()), ns(1), 3, {})
     assert (answer["ready"], answer["reason"], answer["shards"], answer["stuck_calls"]) == (True, "", 1, 3)
 
 
@@ -40,13 +40,13 @@ def test_one_whose_children_run_is_ready() -> None:
 )
 def test_whatever_keeps_it_from_its_work_is_named(known: State, reason: str) -> None:
     assert reason in reasons(known)
-    assert not health(known, ns(1), 0)["ready"]
+    assert not health(known, ns(1), 0, {})["ready"]
 
 
 def test_rows_of_ours_that_do_not_parse_are_named_and_those_of_others_are_not() -> None:
     found = saw(active(held()), 1, snapshot(bad={"s/1": "no epoch", "else/0": "no epoch", "@x:1:y": "no fleet"}))
     assert reasons(found) == "the rows of 1 shards do not parse, that of s/1 among them"
-    assert not health(found, ns(1), 0)["ready"]
+    assert not health(found, ns(1), 0, {})["ready"]
     assert reasons(saw(found, 2, snapshot())) == ""
 
 
@@ -54,11 +54,26 @@ def test_a_crash_is_forgotten_when_its_wait_is_over() -> None:
     assert reasons(active(shard(Idle(), start_ns=ns(5))), 5) == ""
 
 
+def test_what_is_wrong_with_its_shards_is_named_and_leaves_it_ready() -> None:
+    def troubles(known: State, trouble: str = "") -> object:
+        answer = health(known, ns(1), 0, {"s/0": report(1, trouble=trouble)})
+        assert answer["ready"]
+        return answer["troubles"]
+
+    assert troubles(active(held())) == {}
+    assert troubles(active(held()), "sink: no answer") == {"s/0": "sink: no answer"}
+    assert troubles(active(replace(held(), crash="its child exited with 1")), "x") == {"s/0": "its child exited with 1"}
+    assert troubles(active(shard(Idle(), crash="its child exited with 1"))) == {}
+    many = [replace(held(), name=f"t/{number}", crash="its child exited with 1") for number in range(100)]
+    assert len(health(active(*many), ns(1), 0, {})["troubles"]) == TROUBLES_MAX
+
+
 def test_the_line_for_systemd_counts_what_runs_and_names_troubles() -> None:
-    known = active(held(), reachable=False, rejected="line 3: unknown key")
+    known = active(replace(held(), crash="its child exited with 1"), reachable=False, rejected="line 3: unknown key")
     configured = len(known.rules.shards)
     assert line(known) == (
-        f"active: 1 of {configured} configured shards run here; the store cannot be reached; "
+        f"active: 1 of {configured} configured shards run here; 1 of them crashed of late; "
+        "the store cannot be reached; "
         "the last reload was rejected"
     )
 

@@ -99,11 +99,12 @@ def check(source: str, shard: str | None, connection: int | None, wait_s: float,
 def health(source: str, ready: bool) -> int:
     """Whether the supervisor of this host is alive.
 
-    It is if its loop answers: an outage of the store does not fail it.
+    It is if its loop answers: an outage of the store does not fail it, nor does a shard in trouble, which is named.
 
     Exit code 0: yes. 1: no.
     """
     from supervisor.ask import NoAnswer, ask
+    from workers.texts import printable
 
     try:
         reply = ask(socket_of(source), "health", HEALTH_TIMEOUT_S)
@@ -114,7 +115,12 @@ def health(source: str, ready: bool) -> int:
             exits.NO,
             f"{reply.get('supervisor', 'the supervisor')} is not ready: {reply.get('reason', 'no reason given')}",
         )
-    click.echo(f"{reply.get('supervisor', 'the supervisor')} is {'ready' if reply.get('ready') else 'alive'}")
+    told = [f"{reply.get('supervisor', 'the supervisor')} is {'ready' if reply.get('ready') else 'alive'}"]
+    if reply.get("rejected"):
+        told.append(f"it rejected its last reload: {reply['rejected']}")
+    told += [f"{shard} is in trouble: {text}" for shard, text in reply.get("troubles", {}).items()]
+    for sentence in told:
+        click.echo(printable(sentence))
     return exits.OK
 
 
