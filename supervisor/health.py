@@ -14,8 +14,8 @@ TROUBLES_MAX = 8
 
 def health(state: State, now_ns: int, stuck_calls: int, reports: Mapping[str, Report]) -> dict[str, Any]:
     """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill;
-    what is wrong with a shard (`troubles`, of at most `TROUBLES_MAX`) makes it neither: another host would fare no better
-    with a feed that refuses us."""
+    what is wrong with a shard (`troubles`, of `TROUBLES_MAX` at most) makes it neither: another host would fare no
+    better with a feed that refuses us."""
     held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
     reasons = _reasons(state, held, now_ns)
     return {
