@@ -477,7 +477,7 @@ def test_a_handler_is_loaded_by_its_module_from_the_python_path(tmp_path: Path) 
         ("trades.py:", "expected file.py:Class"),
         (":Trades", "expected file.py:Class"),
         ("missing.py:Trades", "there is no file"),
-        ("trades.py:Missing", "no class derived from tenured.Handler"),
+        ("trades.py:Missing", "there is no class Missing in"),
         ("trades.py:other", "no class derived from tenured.Handler"),
         ("no_such_module_here:Trades", "no module no_such_module_here"),
     ],
