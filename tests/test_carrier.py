@@ -79,6 +79,7 @@ def test_only_what_is_left_is_sent_again_in_its_order() -> None:
     far = FarEnd(Partly((2, 5, 6), "busy"), Partly((0, 2), "busy")).carry()
     assert far.asked == [list(range(1, 9)), [3, 6, 7], [3, 7]]
     assert far.naps.seconds == pytest.approx([PAUSE_MIN_S, PAUSE_MIN_S])  # there was progress each time
+    assert far.report.fines == 3  # which is told, so that it is no stall, and that a stop goes on as long as there is
 
 
 def test_waits_grow_when_nothing_at_all_is_taken() -> None:

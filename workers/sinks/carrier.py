@@ -67,7 +67,10 @@ class Carrier:
                     refusals += 1
                     waiting.append(parcel)
                 case Partly(places):
-                    failures = 1 if len(places) < len(parcel) else failures + 1
+                    if len(places) < len(parcel):
+                        self._report.fine()
+                        failures = 0
+                    failures += 1
                     waiting.append(parcel.only(places))
                 case _:
                     failures += 1
