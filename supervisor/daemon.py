@@ -1,7 +1,7 @@
-"""`tenured run`: the thin shell around the lease set. The only loop, and where the clock is read for it.
+"""`tenured run`: the thin shell around the lease set, and the only loop.
 
-It turns what happens (answers, deaths, signals, time) into events, lets `leaseset.step` decide, and carries the
-effects out in their order. It decides nothing about leases itself. What holds: a `Kill` is one system call within
+It turns what happens (answers, deaths, signals, time) into events, lets the steps decide (see `stepping`), and carries
+the effects out in their order. It decides nothing about leases itself. What holds: a `Kill` is one system call within
 the step that decided it; a step that fails for any reason kills every child first and ends the process with 70.
 """
 
@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -20,8 +19,8 @@ from typing import Any
 from supervisor import control, exits, health, incarnations, lock, place, rules
 from supervisor.clock import moment
 from supervisor.configuration.settings import Settings
-from supervisor.core import leaseset, model
-from supervisor.core.model import MS, Moment
+from supervisor.core import model
+from supervisor.core.model import Moment
 from supervisor.core.state import State, begin
 from supervisor.courier import Courier
 from supervisor.journal import Journal
@@ -33,9 +32,11 @@ from supervisor.reloader import Reloader
 from supervisor.serving import endpoint
 from supervisor.serving.glance import Glance
 from supervisor.signals import Signals
+from supervisor.stepping import Stepping
 from supervisor.stops import Stops
 from supervisor.stores.interface import Store
 from supervisor.tasks import task_for
+from supervisor.witness import Witness
 from workers.board import Board
 from workers.kernel import boottime_ns
 from workers.sinks.choice import is_class
@@ -75,14 +76,10 @@ class Daemon:
         self._record = record
         dead = self._dead()
         self._remember([*dead, me])  # before the first claim
-        self._state: State = begin(self._rules(), me, now.boot_ns, frozenset(dead))
-        self._events: deque[tuple[model.Event, int]] = deque()
-        self._stepping = False
-        self._begun = False
+        state = begin(self._rules(), me, now.boot_ns, frozenset(dead))
+        self._steps = Stepping(state, loop, self._perform, self._stepped, self._tick, self._break)
         self._stops = Stops()
-        self._timer: asyncio.TimerHandle | None = None
-        self._planned = False  # the timer is set anew before the loop rests
-        self._kills: dict[tuple[str, int], tuple[str, int]] = {}
+        self._witness = Witness(self._journal, self._metrics)
         self._outdated: frozenset[str] = frozenset()  # shards whose children are to be replaced, and are not yet
         self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
         self._reloader = Reloader(self, self._journal, notifier)
@@ -175,28 +172,15 @@ class Daemon:
 
     # --- events and effects -------------------------------------------------------------------------------
 
-    def _feed(self, event: model.Event, at_ns: int) -> None:
-        """Step, and carry out what follows; `at_ns` is when the event's cause was complete, for latencies."""
-        self._events.append((event, at_ns))
-        if self._stepping or self._exit.done():
-            return
-        self._stepping = True
-        try:
-            while self._events:
-                self._step(*self._events.popleft())
-        except Exception as error:
-            self._break(error)
-            return
-        finally:
-            self._stepping = False
-        self._plan()
+    @property
+    def _state(self) -> State:
+        return self._steps.state
 
-    def _step(self, event: model.Event, at_ns: int) -> None:
-        now = moment()
-        self._state, effects = leaseset.step(self._state, event, now)
-        for effect in effects:
-            self._perform(effect, now, at_ns or now.boot_ns)
-        self._metrics.stepped(self._state, now.boot_ns)
+    def _feed(self, event: model.Event, at_ns: int) -> None:
+        self._steps.feed(event, at_ns)
+
+    def _stepped(self, event: model.Event, effects: model.Effects, now_ns: int) -> None:
+        self._metrics.stepped(self._state, now_ns)
         self._metrics.heard(event)
         for effect in effects:
             self._metrics.performed(effect)
@@ -209,7 +193,7 @@ class Daemon:
         match effect:
             case model.Kill(shard, epoch, reason):
                 self._children.kill(shard, epoch)
-                self._kills.setdefault((shard, epoch), (reason, at_ns))
+                self._witness.kills(shard, epoch, reason, at_ns)
             case model.Extend(shard, epoch, deadline_ns):
                 self._children.extend(shard, epoch, deadline_ns)
             case model.Renewals(writes, within_ns):
@@ -236,22 +220,6 @@ class Daemon:
         task = task_for(self.settings, stream, start, self._state.me, self._state.rules.host, os.environ)
         self._children.start(task, start.deadline_ns)
 
-    def _plan(self) -> None:
-        """Once in a turn of the loop: to find what is due next looks at every shard, and an answer to a batch of
-        renewals is 25 steps."""
-        if not self._planned:
-            self._planned = True
-            self._loop.call_soon(self._set_timer)
-
-    def _set_timer(self) -> None:
-        self._planned = False
-        if self._timer is not None:
-            self._timer.cancel()
-        if not self._begun:
-            return
-        wait_s = max(0, leaseset.due_ns(self._state) - boottime_ns()) / 1e9
-        self._timer = self._loop.call_later(wait_s, self._tick)
-
     def _tick(self) -> None:
         reports = self._children.reports()
         servers, dropped = len(self._children.server_pids), self._journal.dropped
@@ -261,30 +229,11 @@ class Daemon:
     # --- children -----------------------------------------------------------------------------------------
 
     def _hear(self, event: child_events.ChildEvent) -> None:
-        match event:
-            case child_events.Ready():
-                self._begun = True  # by the first of them: who cannot run a child yet must not claim a shard
-                self._tick()
-            case child_events.Started(shard, epoch, pid):
-                self._journal.write("info", "child.started", shard=shard, epoch=epoch, pid=pid)
-            case child_events.StartFailed(shard, epoch, reason):
-                self._journal.write("error", "child.exited", shard=shard, epoch=epoch, reason=f"no start: {reason}")
-                self._kills.pop((shard, epoch), None)
-                self._feed(model.Exited(shard, epoch, None, reason), boottime_ns())
-            case child_events.Exited(shard, epoch, report, at_ns, status):
-                if killed := self._kills.pop((shard, epoch), None):
-                    reason, since_ns = killed
-                    latency_ms = round((at_ns - since_ns) / MS, 3)
-                    self._metrics.killed(reason, latency_ms)
-                    self._journal.write(
-                        "warning", "child.killed", shard=shard, epoch=epoch, reason=reason, latency_ms=latency_ms
-                    )
-                self._feed(model.Exited(shard, epoch, report, status or "ended"), at_ns)
-            case child_events.ExitStatus(shard, epoch, pid, status):
-                self._journal.write("info", "child.exited", shard=shard, epoch=epoch, pid=pid, reason=status)
-            case child_events.Complaint(text, of_configuration):
-                event_name = "config.warning" if of_configuration else "child.exited"
-                self._journal.write("warning", event_name, reason=text)
+        if isinstance(event, child_events.Ready):
+            self._steps.begin()  # by the first of them: who cannot run a child yet must not claim a shard
+        elif ended := self._witness.heard(event):
+            exited, at_ns = ended
+            self._feed(exited, at_ns or boottime_ns())
         self._replace()
 
     # --- a new configuration ------------------------------------------------------------------------------
@@ -355,6 +304,7 @@ class Daemon:
         self._finish(exits.INVARIANT, f"an invariant broke: {type(error).__name__}: {error}")
 
     def _finish(self, code: int, reason: str) -> None:
+        self._steps.end()
         if not self._exit.done():
             self._exit.set_result((code, reason))
         if code not in (exits.OK, exits.UNRELEASED):
