@@ -29,15 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from supervisor.core.model import Report
 from supervisor.processes.child import Child
-from supervisor.processes.child_events import (
-    ChildEvent,
-    Complaint,
-    Exited,
-    ExitStatus,
-    Ready,
-    Started,
-    StartFailed,
-)
+from supervisor.processes.child_events import ChildEvent, Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from supervisor.processes.gates import Gates
 from supervisor.processes.nurseries import Nurseries
 from supervisor.processes.nursery import Died

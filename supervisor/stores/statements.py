@@ -182,15 +182,15 @@ def _claim(write: Claim) -> Change:
     }
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
-    sets |= _trouble(write)
-    removes = ("quiet_ms", "forced", *_no_trouble(write)) + (() if write.keep_move else ("move",))
+    told, untold = _trouble(write.trouble)
+    removes = ("quiet_ms", "forced", *untold) + (() if write.keep_move else ("move",))
     terms = (
         _is("owner", write.seen_owner),
         Equals("epoch", write.seen_epoch),
         Between("beat", write.beat_low, write.beat_high),
         NotTrue("paused"),
     )
-    return Change(write.shard, sets, removes, terms)
+    return Change(write.shard, sets | told, removes, terms)
 
 
 def renewal(write: Renew) -> Change:
@@ -220,17 +220,14 @@ def _release(write: Release) -> Change:
     sets: dict[str, Value] = {"nonce": write.nonce, "open": 0, "history": write.history, "renewed_at": write.at}
     if write.checkpoint is not None:
         sets["checkpoint"] = write.checkpoint
-    sets |= _trouble(write)
+    told, untold = _trouble(write.trouble)
     terms = (Equals("owner", write.owner), Equals("epoch", write.epoch))
-    return Change(write.shard, sets, ("owner", "quiet_ms", *_no_trouble(write)), terms)
+    return Change(write.shard, sets | told, ("owner", "quiet_ms", *untold), terms)
 
 
-def _trouble(write: Claim | Release) -> dict[str, Value]:
-    return {"trouble": write.trouble} if write.trouble else {}
-
-
-def _no_trouble(write: Claim | Release) -> tuple[str, ...]:
-    return () if write.trouble else ("trouble",)
+def _trouble(text: str) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """What is set, and what removed."""
+    return ({"trouble": text}, ()) if text else ({}, ("trouble",))
 
 
 def _wish(write: Wish) -> Change:
