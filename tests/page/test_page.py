@@ -78,6 +78,19 @@ def test_a_fleet_that_is_well_is_called_so_in_one_line(shown: Shown) -> None:
     assert not shown.tab.evaluate("by('banner').checkVisibility() || by('notes').checkVisibility()")
 
 
+def test_a_fleet_is_not_called_well_while_a_shard_is_in_trouble_or_a_reload_was_rejected(shown: Shown) -> None:
+    at = fleet.now_ms()
+    whole = fleet.healthy(2, 10, at)
+    show(shown, edited(whole, "chat/1", trouble="its child exited with 1; it said: bye \x9b2J"))
+    shown.open()
+    assert shown.text("h1") == "1 of 10 shards needs attention"
+    assert shown.tab.evaluate("document.title") == "! market-data · tenured"
+    assert any("its child exited with 1; it said: bye \\u{9b}2J" in text for text in shown.texts(".wishes"))
+    members = {id: replace(one, rejected="x.ini:3: no") for id, one in whole.members.items()}
+    show(shown, replace(whole, members=members))
+    shown.tab.until("document.querySelector('h1').textContent === '2 reloads were rejected'", timeout_s=20)
+
+
 def test_what_is_wrong_comes_first_and_each_state_has_its_word_and_its_mark(troubled: Shown) -> None:
     assert troubled.text("h1") == "5 of 101 shards need attention"
     groups = troubled.texts(".group-title")
