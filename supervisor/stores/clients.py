@@ -18,6 +18,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
+from supervisor.stores import answers
 from supervisor.stores.credentials import AheadOfNeed
 from supervisor.stores.location import DynamoLocation
 
@@ -88,6 +89,7 @@ class Clients:
         credentials = AheadOfNeed(self._resolver.load_credentials)
         try:
             self._core.register_component("credential_provider", _Fixed(credentials))
+            self._core.register_component(answers.COMPONENT, answers.Factory())
             session = boto3.Session(botocore_session=self._core, region_name=self.region)
             return _Built(credentials, self._client(session), self._client(session))
         except BaseException:

@@ -142,13 +142,15 @@ class Locker:
         return [int(self._line().split()[1]) for _ in range(self._count)]
 
     def renewals(self) -> int:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return int(self._line())
 
     def _line(self) -> str:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the peer ended"
         return line

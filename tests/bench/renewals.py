@@ -2,10 +2,10 @@
 
 Side by side hold COUNT leases each: a real `tenured run` on ministack, which renews in batches; another one on
 dynalite, which knows no batches, so that each lease is renewed by an `update_item` of its own; a loop of conditional
-`update_item` by boto3; python-dynamodb-lock. All renew every third of T. In each round the CPU time (user + system, all
-threads) of each process is divided by the renewals that it made. For ours that is all that the supervisor does meanwhile:
-its snapshots, its member row, the looks at its children, its log. The stores are other processes, and count nowhere.
-The exit code is 1 if a goal is missed.
+`update_item` by boto3; python-dynamodb-lock. All renew every third of T. In each round the CPU time (user + system,
+all threads) of each process is divided by the renewals that it made. For ours that is all that the supervisor does
+meanwhile: its snapshots, its member row, the looks at its children, its log. The stores are other processes, and count
+nowhere. The exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
