@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,4 +29,6 @@ def fit(fd: int, write: Write) -> Write:
 
 
 def _as_text(line: bytes) -> bytes:
+    import json  # here, since a child without a terminal needs no such thing
+
     return f"{text_line(json.loads(line))}\n".encode(errors="backslashreplace")
