@@ -16,7 +16,7 @@ import pytest
 from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers import tls
+from workers import route, tls
 from workers.attempt import Attempt
 from workers.board import CONNECTS, MESSAGES, OPEN
 from workers.dial import Opened
@@ -152,13 +152,12 @@ def test_the_request_carries_what_is_configured_and_no_origin() -> None:
 def everything_is_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names are resolved to this machine; which ones were asked for."""
     names: list[str] = []
-    resolve = socket.getaddrinfo
 
-    def resolved(host: str, *args: Any, **named: Any) -> Any:
-        names.append(host)
-        return resolve("127.0.0.1", *args, **named)
+    def resolved(host: bytes, *rest: Any) -> Any:
+        names.append(host.decode())
+        return socket.getaddrinfo("127.0.0.1", *rest)
 
-    monkeypatch.setattr("workers.route.socket.getaddrinfo", resolved)
+    monkeypatch.setattr(route, "getaddrinfo", resolved)
     return names
 
 
@@ -326,17 +325,16 @@ def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def stalled_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names under `stalled.test` are never resolved; the list says which were asked for."""
-    real, release = socket.getaddrinfo, threading.Event()
-    asked: list[str] = []
+    release, asked = threading.Event(), list[str]()
 
-    def resolve(host: str, *rest: Any, **options: Any) -> Any:
-        if host.endswith("stalled.test"):
-            asked.append(host)
+    def resolve(host: bytes, *rest: Any) -> Any:
+        if host.endswith(b"stalled.test"):
+            asked.append(host.decode())
             release.wait(60)
             raise socket.gaierror(socket.EAI_AGAIN, "released")
-        return real(host, *rest, **options)
+        return socket.getaddrinfo(host, *rest)
 
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(route, "getaddrinfo", resolve)
     yield asked
     release.set()
 

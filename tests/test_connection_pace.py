@@ -239,7 +239,7 @@ def test_a_name_that_takes_long_uses_up_no_permission(monkeypatch: pytest.Monkey
     asked: list[int] = []
     with Feed(good) as feed:
         child = Child(task(*[feed.url] * 4, connect_rate=5.0))
-        monkeypatch.setattr("workers.route.socket.getaddrinfo", slow)
+        monkeypatch.setattr("workers.route.getaddrinfo", slow)
         with child, parent(child, 0.2, asked):
             for _ in range(4):
                 assert stalled.acquire(timeout=20)

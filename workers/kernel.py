@@ -15,9 +15,12 @@ import os
 import signal
 import struct
 import time
+from collections.abc import Callable
+from typing import Any, cast
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PRCTL = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 _M_ARENA_MAX = -8
 _SIGEV_SIGNAL = 0
 _TIMER_ABSTIME = 1
@@ -30,10 +33,15 @@ _TIMER_SPEC = struct.Struct("llll")  # a struct itimerspec: interval and value, 
 
 
 @functools.cache  # what the fork server has loaded costs its children nothing
-def _libc(name: str) -> ctypes.CDLL:
-    """The library that has `name`: before glibc 2.34 the timers lived in librt."""
+def _function(name: str, *arguments: type[Any]) -> Callable[..., int]:
+    """Of the library that has it: before glibc 2.34 the timers lived in librt. `arguments`: their types; an int without
+    one is a C int."""
     libc = ctypes.CDLL(None, use_errno=True)
-    return libc if hasattr(libc, name) else ctypes.CDLL("librt.so.1", use_errno=True)
+    library = libc if hasattr(libc, name) else ctypes.CDLL("librt.so.1", use_errno=True)
+    function = getattr(library, name)
+    if arguments:
+        function.argtypes = arguments
+    return cast("Callable[..., int]", function)
 
 
 def _refused(what: str) -> OSError:
@@ -42,8 +50,7 @@ def _refused(what: str) -> OSError:
 
 
 def _prctl(option: int, value: int, what: str) -> None:
-    unused = ctypes.c_ulong(0)
-    if _libc("prctl").prctl(option, ctypes.c_ulong(value), unused, unused, unused) != 0:
+    if _function("prctl", *_PRCTL)(option, value, 0, 0, 0) != 0:
         raise _refused(what)
 
 
@@ -77,15 +84,14 @@ class KillTimer:
     __slots__ = ("_settime", "_timer")
 
     def __init__(self) -> None:
-        library = _libc("timer_create")
         self._timer = ctypes.c_void_p()
-        self._settime = library.timer_settime
-        if library.timer_create(time.CLOCK_BOOTTIME, _KILL, ctypes.byref(self._timer)) != 0:
+        self._settime = _function("timer_settime")
+        if _function("timer_create")(time.CLOCK_BOOTTIME, _KILL, ctypes.byref(self._timer)) != 0:
             raise _refused("a timer on CLOCK_BOOTTIME (timer_create)")
 
     def delete(self) -> None:
         """It will not fire any more; not to be used afterwards."""
-        _libc("timer_delete").timer_delete(self._timer)
+        _function("timer_delete")(self._timer)
 
     def set(self, at_ns: int) -> None:
         # zero would switch the timer off instead of firing it

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import socket
+
+# not that of `socket`, which makes enums of its results: that would cost each child a dozen pages of touched memory
+from _socket import getaddrinfo
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,9 @@ from workers.upgrade import Refused, Request
 
 if TYPE_CHECKING:  # imported only where it is needed: not every child shall pay for it
     from workers.proxy import Proxy
+
+
+_STREAM = int(socket.SOCK_STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,8 @@ def found(target: Target, deadline_ns: int) -> Route:
     proxy = _proxy(target, request) if target.proxy != "none" else None
     which, host, port = ("the proxy ", proxy.host, proxy.port) if proxy else ("", request.host, request.port)
     try:
-        known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # as bytes, since a text goes through the codec for names in other scripts, also if it is in none
+        known = getaddrinfo(host.encode() if host.isascii() else host, port, 0, _STREAM)
     except (OSError, UnicodeError) as error:
         raise Refused(Refusal(f"{which}{host} cannot be resolved: {cause_of(error)}")) from None
     addresses = tuple(Address(family, kind, protocol, address) for family, kind, protocol, _, address in known)
