@@ -2,7 +2,7 @@
 
 Each part is a program of its own, `python -m tests.bench.PART`, and prints its figures as it finds them. Those of the
 parts that ran replace theirs in FILE (docs/figures.json by default), beside the machine and the day they were measured
-on, and the tables in docs/ are rendered anew. The exit code is 1 if a part misses one of its goals.
+on, and the tables and the picture in docs/ are made anew. The exit code is 1 if a part misses one of its goals.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests import engines
-from tests.bench import tables
+from tests.bench import plot, tables
 
 PARTS = (
     *("fleet", "sharing", "kills", "outage", "wishes", "status", "children", "memory"),
-    *("receive", "many", "large", "slow", "page", "metrics"),
+    *("receive", "many", "large", "slow", "page", "metrics", "growth"),
 )
 
 
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     engines.install()
     failed = [part for part in options.parts or PARTS if not _measured(part, options.json)]
     tables.render(options.json)
+    plot.draw(options.json)
     print(f"\n{'missed in: ' + ', '.join(failed) if failed else 'every goal was met'}")
     return 1 if failed else 0
 
