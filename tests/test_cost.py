@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
 import pytest
 
-from supervisor.configuration import relations
 from supervisor.core.model import MS
-from supervisor.core.state import POLL_COST_RATIO
+from tests.costs import MONTH_S, POLL_S, READS_USD, WRITES_USD, month_usd, renew_s, units_usd
 
 PAGE = (Path(__file__).parents[1] / "docs" / "cost.md").read_text()
-
-# On-demand prices of DynamoDB in us-east-1, November 2026, in dollars for each million units.
-WRITES_USD = 0.625
-READS_USD = 0.125
-MONTH_S = 30 * 24 * 3600
-ROW_BYTES = 1024  # at most: a larger row would cost two write units, which a test of the store keeps out
-READ_UNIT_BYTES = 4096
-POLL_S = 1.0
-
-
-def month_usd(shards: int, supervisors: int, lease_s: int) -> tuple[float, float]:
-    """What the writes and the reads of a fleet cost at most, each month that nothing happens in."""
-    renew_s = relations.renew_interval_ms(lease_s * 1000) / 1000
-    poll_s = max(POLL_S, supervisors * renew_s / POLL_COST_RATIO)
-    rows = shards + supervisors
-    writes = rows / renew_s
-    reads = supervisors / poll_s * math.ceil(rows * ROW_BYTES / READ_UNIT_BYTES)
-    return writes * MONTH_S / 1e6 * WRITES_USD, reads * MONTH_S / 1e6 * READS_USD
-
 
 def rows_of(heading: str) -> list[list[str]]:
     """The cells of the first table under a heading of the page."""
@@ -53,7 +32,7 @@ def test_the_table_of_a_fleet_is_what_the_arithmetic_gives(row: list[str]) -> No
 def test_the_table_of_a_shard_is_what_its_renewals_cost(row: list[str]) -> None:
     lease, renew, cost = (float(cell.strip("$ s")) for cell in row)
     assert renew == round(lease / 3, 2)
-    assert cost == round(MONTH_S / (relations.renew_interval_ms(int(lease) * 1000) / 1000) / 1e6 * WRITES_USD, 3)
+    assert cost == round(units_usd(MONTH_S / renew_s(lease), 0), 3)
 
 
 def test_reading_never_costs_more_than_renewing_by_more_than_what_rounding_adds() -> None:

@@ -329,7 +329,8 @@ def test_the_stage_is_the_one_that_is_1() -> None:
 
 
 def test_the_poll_interval_in_force_is_shown_not_the_configured_one() -> None:
-    assert Bench(state(moving_members=600)).value("tenured_poll_interval_seconds") == pytest.approx(100, rel=0.01)
+    assert Bench(state(moving_members=20)).value("tenured_poll_interval_seconds") == pytest.approx(10 / 3, rel=0.01)
+    assert Bench(state(moving_members=600)).value("tenured_poll_interval_seconds") == 5
 
 
 def test_of_the_durations_in_force_the_shortest_and_the_longest_are_shown() -> None:

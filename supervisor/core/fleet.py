@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from supervisor.core import balance, wishes
-from supervisor.core.phases import Idle, Turn, Wanted
+from supervisor.core.phases import Turn, Wanted
 from supervisor.core.state import State, owned
 from supervisor.core.watch import Watch, claimable, open_since_ns
 from supervisor.names import expand, union
@@ -73,7 +73,9 @@ def fleet_of(state: State, turn: Turn, snapshot: Snapshot, members: list[Member]
     peers[state.me] = balance.Peer(state.me, state.rules.capacity, own)
     theirs = union(sets.values())
     rows = tuple(row for name, row in snapshot.leases.items() if (name in own or name in theirs) and not row.paused)
-    others = [row for row in rows if not _in_hand(state, row)]
+    # What we are getting, holding or giving up by now, whatever its row said.
+    in_hand = {name for name, shard in state.shards.busy.items() if not isinstance(shard.phase, Wanted)}
+    others = [row for row in rows if row.shard not in in_hand]
     draining = {member.id for member in members if member.state == "draining"}
     leaving = frozenset(row.shard for row in others if row.owner in draining)
     free = frozenset(row.shard for row in others if _is_free(state, turn, row))
@@ -116,12 +118,6 @@ def _loads(
     for target in reserved.values():
         loads[target] = loads.get(target, 0) + 1
     return loads
-
-
-def _in_hand(state: State, row: Lease) -> bool:
-    """Whether we are getting, holding or giving up the shard by now, whatever the row said."""
-    shard = state.shards.get(row.shard)
-    return shard is not None and not isinstance(shard.phase, Idle | Wanted)
 
 
 def _is_free(state: State, turn: Turn, row: Lease) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core import balance, claim, lease, rebalance
+from supervisor.core import balance, claim, create, lease, rebalance
 from supervisor.core.fleet import Fleet, fleet_of
 from supervisor.core.model import SECOND, Apply, Log
 from supervisor.core.phases import Held, Idle, Releasing, Shard, Turn, Vacant, Wanted
 from supervisor.core.state import State, owned
-from supervisor.core.watch import creatable, live, long_dead, missing_ns, next_expiry, observe, open_since_ns
+from supervisor.core.watch import live, long_dead, next_expiry, observe, open_since_ns
 from supervisor.core.wishes import parse
 from supervisor.records import Lease, Snapshot
-from supervisor.writes import Create, DeleteMember
+from supervisor.writes import DeleteMember
 
 START_POLLS = 10  # of a new supervisor, in which it paces its claims of free rows
 START_CLAIMS_MIN = 16
-CREATIONS_MAX = 500  # after one snapshot: what one client can make within an attempt
-LEFT_POLLS = 2  # for which a missing row is left to the first of its possible creators
+OVERDUE_MIN = 16  # rows that we take after one snapshot in the place of somebody else, if there are so many
 BURIALS_MAX = 25  # rows of dead members that we delete after one snapshot
 OWN_SEEN_MIN = 2  # snapshots with our own member row before we claim free rows: our peers see us as we see them
 
@@ -52,7 +51,7 @@ def snapshotted(state: State, turn: Turn, snapshot: Snapshot, asked_ns: int) -> 
     if not turn.draining:
         fleet = fleet_of(state, turn, snapshot, members)
         state = _count_homeless(replace(state, able=frozenset(fleet.peers)), turn, fleet)
-        state = _create(state, turn, fleet)
+        state = create.create(state, turn, fleet)
         state = rebalance.heed(state, turn, snapshot, fleet, asked_ns)
         state = rebalance.shed(state, turn, fleet)
         state = _claim(state, turn, fleet)
@@ -94,43 +93,6 @@ def _count_homeless(state: State, turn: Turn, fleet: Fleet) -> State:
     return replace(state, homeless=fleet.homeless) if fleet.homeless != state.homeless else state
 
 
-def _create(state: State, turn: Turn, fleet: Fleet) -> State:
-    """A free row for each configured shard that misses one. Its epoch is above all that we know of, and above
-    what any deleted row can have reached: no shard changes hands once a second for long."""
-    created: list[Shard] = []
-    for name in _ours_to_create(state, turn, fleet)[:CREATIONS_MAX]:
-        shard = state.shards[name]
-        epoch = max(shard.seen + 1, shard.tried + 1, turn.now.unix_ms // 1000)
-        nonce = turn.now.nonce(f"create {name}")
-        turn.out.append(Apply(Create(name, epoch, nonce, state.rules.duration_ms, turn.now.unix_ms)))
-        created.append(replace(shard, tried=epoch))
-    return state.with_shards(created)
-
-
-def _ours_to_create(state: State, turn: Turn, fleet: Fleet) -> list[str]:
-    """The missing rows that may be created, each by the member that the common order puts first, since all others
-    would be refused; what it leaves missing for two polls, by anybody."""
-    watch, now_ns = state.watch, turn.ns
-    empty = state.empty_ns is not None and watch.watched_ns <= state.empty_ns
-    missing = [
-        name
-        for name, shard in state.shards.idle.items()
-        if shard.rule and name not in watch.leases and creatable(watch, name, now_ns, empty and name not in watch.gone)
-    ]
-    if not missing:
-        return []
-    creators = balance.assign(
-        missing, [replace(peer, capacity=len(missing)) for peer in fleet.peers.values()], {}, len(missing)
-    )
-    patience_ns = watch.longest_ns + LEFT_POLLS * state.poll_ns
-
-    def is_ours(name: str) -> bool:
-        since_ns = missing_ns(watch, name)
-        return creators.get(name) == state.me or (since_ns is not None and now_ns >= since_ns + patience_ns)
-
-    return [name for name in missing if is_ours(name)]
-
-
 # --- claiming ---------------------------------------------------------------------------------------------
 
 
@@ -140,12 +102,12 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
     room = state.rules.capacity - owned(state)
     fresh_room = _room_for_fresh(state)
     wanted: list[Shard] = []
-    for row in sorted(fleet.wanting, key=lambda row: _taker(fleet, row) != state.me):
+    for row in [*_given(state, fleet), *_overdue(state, turn, fleet)]:
         shard = state.shards.get(row.shard)
         if shard is None or shard.rule is None or not isinstance(shard.phase, Idle | Wanted):
             continue
-        fresh = row.owner is None and not row.move and not row.forced and not shard.had_owner
-        if not _is_ours(state, turn, fleet, row, fresh) or _must_yield(state, shard, turn, fleet):
+        fresh = _is_fresh(state, row)
+        if _must_yield(state, shard, turn, fleet):
             continue
         if (room <= 0 and isinstance(shard.phase, Idle)) or (fresh and fresh_room <= 0):
             continue
@@ -156,21 +118,42 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
     return state.with_shards(wanted)
 
 
+def _is_fresh(state: State, row: Lease) -> bool:
+    """Whether nobody owned it since we started."""
+    shard = state.shards.get(row.shard)
+    return row.owner is None and not row.move and not row.forced and shard is not None and not shard.had_owner
+
+
+def _given(state: State, fleet: Fleet) -> list[Lease]:
+    """What the common assignment gives us, and then what moves to us."""
+    taken = [row for row in fleet.wanting if _taker(fleet, row) == state.me]
+    owned_ones = [row for row in fleet.wanting if row.shard not in fleet.free and row.shard not in fleet.leaving]
+    moves = [row for row in owned_ones if row.owner in fleet.peers and parse(row.move or "").target == state.me]
+    return [*taken, *moves]
+
+
 def _taker(fleet: Fleet, row: Lease) -> str | None:
     return fleet.reserved.get(row.shard) or fleet.taken.get(row.shard)
 
 
-def _is_ours(state: State, turn: Turn, fleet: Fleet, row: Lease, fresh: bool) -> bool:
-    if row.shard not in fleet.free and row.shard not in fleet.leaving:
-        return row.owner in fleet.peers and bool(row.move) and parse(row.move or "").target == state.me
-    if _taker(fleet, row) == state.me:
-        return True
-    return row.shard in fleet.free and row.shard not in fleet.reserved and _is_overdue(state, turn, row, fresh)
+def _overdue(state: State, turn: Turn, fleet: Fleet) -> list[Lease]:
+    """What is still unowned one poll after somebody else should have taken it, our part of it: all with room find
+    it overdue too. In the order in which it would have come to us, so that few reach for the same."""
+    rows = [
+        row
+        for row in fleet.wanting
+        if row.shard in fleet.free
+        and row.shard not in fleet.reserved
+        and _taker(fleet, row) != state.me
+        and _is_overdue(state, turn, row)
+    ]
+    rows.sort(key=lambda row: balance.rank(row.shard, state.me), reverse=True)
+    return rows[: max(OVERDUE_MIN, len(rows) // len(fleet.peers))]
 
 
-def _is_overdue(state: State, turn: Turn, row: Lease, fresh: bool) -> bool:
-    """Still unowned one poll after somebody should have taken it; a fresh row, not while its taker may pace itself."""
-    sighting = state.watch.leases[row.shard]
+def _is_overdue(state: State, turn: Turn, row: Lease) -> bool:
+    """A fresh row is not, while its taker may pace itself."""
+    sighting, fresh = state.watch.leases[row.shard], _is_fresh(state, row)
     return turn.ns > open_since_ns(sighting, row) + state.poll_ns and not (fresh and state.polls <= START_POLLS)
 
 

@@ -69,8 +69,10 @@ class State:
     def poll_ns(self) -> int:
         """The poll interval in force. On DynamoDB a snapshot costs a fortieth as much per row as a write does per
         lease (a strongly consistent read unit covers 4 KiB and costs a fifth of a write unit of 1 KiB), halved for
-        safety: with this floor the fleet never pays more for reading than for renewing."""
-        return max(self.rules.poll_every_ns, self.moving_members * self.rules.renew_every_ns // POLL_COST_RATIO)
+        safety: with this floor the fleet never pays more for reading than for renewing. It ends at half of a lease
+        duration: who looks less often cannot tell an owner that died from a store that was away."""
+        floor_ns = min(self.moving_members * self.rules.renew_every_ns // POLL_COST_RATIO, self.rules.duration_ns // 2)
+        return max(self.rules.poll_every_ns, floor_ns)
 
     @property
     def gap_max_ns(self) -> int:

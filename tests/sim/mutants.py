@@ -372,8 +372,8 @@ MUTANTS = (
     Mutant(
         "nothing is woken at the end of an outage",
         "core/leaseset.py",
-        "        shards = {name: _wake(shard, turn) for name, shard in state.shards.items()}\n",
-        "        shards = state.shards\n",
+        "        state = state.with_shards([_wake(shard, turn) for shard in state.shards.busy.values()])\n",
+        "",
         "after_an_outage",
     ),
     Mutant(
@@ -449,8 +449,8 @@ MUTANTS = (
     Mutant(
         "nobody takes more than its share",
         "core/poll.py",
-        "    return row.shard in fleet.free - fleet.reserved.keys() and _is_overdue(state, turn, row, fresh)\n",
-        "    return False\n",
+        "    return rows[: max(OVERDUE_MIN, len(rows) // len(fleet.peers))]\n",
+        "    return []\n",
         "anyone_with_room",
     ),
     Mutant(
