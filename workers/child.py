@@ -20,12 +20,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from workers import environment, fence, signals
 from workers.board import EPOCH, Board, Slot
+from workers.environment import become
+from workers.fence import arm
 from workers.kernel import boottime_ns, die_with_parent
+from workers.signals import release
 from workers.spec import Scope, Task, read_environment, read_task
 from workers.title import set_title
 from workers.wire import Start
@@ -42,9 +43,9 @@ _OOM_SCORE = "/proc/self/oom_score_adj"
 Run = Callable[[Task, Slot, int], int]  # the number is of the file that a SIGTERM arrives on; returns the exit code
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance:
-    """What every child gets from its fork server through the fork."""
+class Inheritance(NamedTuple):
+    """What every child gets from its fork server through the fork. A tuple, since fields of a class would be found by
+    objects of their own, each on a page."""
 
     server_pid: int
     board: Board
@@ -76,26 +77,27 @@ def live(
 def _live(
     start: Start, scope: Scope, run: Run, task_fd: int, inherited: Inheritance, stranger_fds: tuple[int, ...]
 ) -> int:
+    server_pid, board, server_environment, oom_score = inherited
     die_with_parent()
-    if os.getppid() != inherited.server_pid:  # it died before the line above could notice
+    if os.getppid() != server_pid:  # it died before the line above could notice
         return NEVER_PERMITTED
     os.setsid()
     for stranger_fd in stranger_fds:
         os.close(stranger_fd)
-    _prefer_our_death(inherited.oom_score)
+    _prefer_our_death(oom_score)
     task = read_task(task_fd, scope)
     set_title(f"tenured: {task.shard}")
     wanted = read_environment(task_fd)
     os.close(task_fd)
-    if wanted != inherited.environment:
-        environment.become(wanted, inherited.environment)
+    if wanted != server_environment:
+        become(wanted, server_environment)
         time.tzset()
     wakeup_fd, wakeup_end_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signals.release(wakeup_end_fd)
-    slot = inherited.board.slot(start.slot)
+    release(wakeup_end_fd)
+    slot = board.slot(start.slot)
     if not permitted(slot, start):
         return NEVER_PERMITTED
-    fence.arm(slot)
+    arm(slot)
     return run(task, slot, wakeup_fd)
 
 

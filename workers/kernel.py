@@ -22,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 _M_ARENA_MAX = -8
+_SIGKILL = int(signal.SIGKILL)  # an enum would touch more memory
 _SIGEV_SIGNAL = 0
 _TIMER_ABSTIME = 1
 _SECOND_NS = 1_000_000_000
@@ -56,7 +57,7 @@ def _prctl(option: int, value: int, what: str) -> None:
 
 def die_with_parent() -> None:
     """SIGKILL to us when the *thread* that made us ends. It may be gone already: compare `getppid` afterwards."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "a signal at the parent's death (PR_SET_PDEATHSIG)")
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL, "a signal at the parent's death (PR_SET_PDEATHSIG)")
 
 
 def share_one_heap() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from workers import child, fence, signals
 from workers.board import DEADLINE, EPOCH, Board, Slot
-from workers.child import Inheritance, permitted
+from workers.child import permitted
 from workers.kernel import KillTimer, boottime_ns, die_with_parent
 from workers.means import Means
 from workers.spec import Scope, StreamSpec, Task, read_environment, read_scope, read_task
@@ -40,8 +40,8 @@ def rehearse(prepare: Prepare) -> None:
     """Raises OSError if something in the way of a rehearsal was found."""
     before = _files()
     try:
-        _play_all(prepare)
         _recall()
+        _play_all(prepare)
     finally:
         gc.collect()
         for fd in _files() - before:  # a child leaves its files to the kernel; here they would be its successors'
@@ -54,8 +54,6 @@ def _recall() -> None:
     for step in (child.live, child._live, child._prefer_our_death, signals.release, fence.arm, fence._follow):
         for name in step.__code__.co_names:
             hasattr(os, name)  # whatever the module: what is kept is that modules as such have no such attribute
-    for name in Inheritance.__slots__:
-        hasattr(Inheritance, name)
 
 
 def _files() -> set[int]:
