@@ -31,7 +31,7 @@ COUNTS = (10, 50, 200, 500)
 LEASE_S = 10.0
 RENEW_S = LEASE_S / 3
 SETTLE_S = 5.0
-ASK_EVERY_S, LOOK_EVERY_S = 0.05, 0.01
+ASK_EVERY_S, LOOK_EVERY_S = 0.05, 0.002
 START, PARENT_MB, SERVER_MB, CHILD_MB, ALL_MB, CPU, ANSWER, LATE = (
     "kill -9 to all stream again",
     "memory of the parent",

@@ -62,7 +62,7 @@ def install() -> Path:
     program = folder / "bin" / "supervisord"
     if not program.exists():
         venv.create(folder, with_pip=True)
-        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, SUPERVISORD], check=True)
     return program
 

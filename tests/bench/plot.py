@@ -6,7 +6,6 @@ grows as the number of children does is a line at 45 degrees.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tests.bench import growth, tables
@@ -43,4 +42,4 @@ def draw(record: Path = tables.RECORD) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(draw())
+    draw()
