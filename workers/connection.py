@@ -23,10 +23,11 @@ from workers import outgoing, session
 from workers.attempt import STUCK_MAX, Attempt
 from workers.chance import chance
 from workers.dial import Opened
+from workers.farewell import End
 from workers.frames import Message
 from workers.home import Home
 from workers.kernel import boottime_ns
-from workers.link import End, Link
+from workers.link import Link
 from workers.permission import Wait
 from workers.route import Route
 from workers.session import Refusal, Retry

@@ -17,7 +17,8 @@ from workers.troubles import Troubles
 
 if TYPE_CHECKING:
     from workers.connection import Connection
-    from workers.link import End, Link
+    from workers.farewell import End
+    from workers.link import Link
 
 
 class Home(Protocol):

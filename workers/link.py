@@ -11,9 +11,8 @@ What holds:
 - reading pauses while the consumer is behind (`Home.held`). Silence of that time is not held against the peer. Its
   pings then stand in the socket behind data for which there is no room, so nobody can answer them; a pong that
   answers none (RFC 6455, 5.5.3) goes out each ping interval instead, so that the peer hears us;
-- a close frame is sent for every end that is ours, and the peer has a second to answer it. What still comes is
-  delivered, for as long as it takes the consumer, unless the shard stops; or it is read and thrown away, since
-  closing a socket with unread bytes would reset it and lose our close frame.
+- a close frame is sent for every end that is ours (see `farewell`). What still comes is delivered, or read and thrown
+  away, since closing a socket with unread bytes would reset it and lose our close frame.
 
 When it is opened, retried, replaced is decided by its `connection`.
 """
@@ -23,19 +22,18 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workers import outgoing, session
 from workers.board import SILENCES, VIOLATIONS
 from workers.cause import cause_of
 from workers.dial import Opened
+from workers.farewell import End, Farewell
 from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Ping
 from workers.home import Home
 from workers.kernel import boottime_ns
-from workers.outgoing import Outgoing
-from workers.paced import Paced
 from workers.parser import Parser
+from workers.sender import Sender
 from workers.session import Dead, Idle, Probe, Timing
 
 if TYPE_CHECKING:
@@ -45,22 +43,9 @@ READS_PER_TURN = 4
 ABNORMAL = 1006  # the end of a connection without a close frame; never sent
 UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
 _REASON_MAX_BYTES = 123
-_LINGER_NS = 60_000_000_000  # for a consumer that is slow to take what a peer had sent before our close frame came;
-_LINGER_BYTES = 16 * 1024 * 1024  # more than that was not on its way then: this peer just goes on
 _READ_MAX_NS = 5_000_000
 _READ_MIN_BYTES = 4096
 _READ_DEFLATED_BYTES = 8192  # they may become a thousand times as many
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a link ended, or will have when the handshake is over. `discard`: what still comes is not delivered."""
-
-    code: int
-    reason: str
-    discard: bool = False
-    theirs: bool = False  # the peer ended it: not we, and no broken line
-    brief: str = ""  # see `Refusal`
 
 
 class Link:
@@ -68,32 +53,9 @@ class Link:
     a message has come; `checkpoint` the one that it was asked to go on from."""
 
     __slots__ = (
-        "_broken",
-        "_closed_ns",
-        "_end",
-        "_end_ns",
-        "_events",
-        "_frame_ns",
-        "_heard_ns",
-        "_home",
-        "_lingered_bytes",
-        "_out",
-        "_paced",
-        "_parser",
-        "_pinged_ns",
-        "_ponged_ns",
-        "_read_bytes",
-        "_read_max_bytes",
-        "_sock",
-        "checkpoint",
-        "connection",
-        "data_ns",
-        "due_ns",
-        "heard",
-        "idle",
-        "opened_ns",
-        "paused",
-        "subscribed_ns",
+        "_events", "_farewell", "_frame_ns", "_heard_ns", "_home", "_parser", "_pinged_ns", "_ponged_ns", "_read_bytes",
+        "_read_max_bytes", "_sender", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "heard", "idle",
+        "opened_ns", "paused", "subscribed_ns",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, home: Home, opened: Opened, now_ns: int) -> None:
@@ -101,12 +63,10 @@ class Link:
         self._home = home
         self._sock: socket.socket | None = opened.sock
         self._parser = Parser(home.message_max_bytes, opened.inflater)
-        self._out = Outgoing()
-        self._paced = Paced(home.policy.send_interval_ns) if home.policy.send_interval_ns else None
+        self._sender = Sender(opened.sock, home.policy.send_interval_ns)
         self._read_bytes = self._read_max_bytes = READ_BYTES if opened.inflater is None else _READ_DEFLATED_BYTES
-        self._broken = ""  # why nothing can be sent any more
-        self._end: End | None = None
-        self._end_ns = self._closed_ns = self._lingered_bytes = self._events = self._ponged_ns = 0
+        self._farewell: Farewell | None = None
+        self._events = self._ponged_ns = 0
         self.paused = self.heard = self.idle = False
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = self.data_ns = self._heard_ns = now_ns
@@ -116,19 +76,14 @@ class Link:
     @property
     def open(self) -> bool:
         """The close handshake has not begun."""
-        return self._end is None
+        return self._farewell is None and self._sock is not None
 
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
         policy = self._home.policy
-        for text in opened.target.subscriptions:
-            self._put(outgoing.TEXT, text.encode())
-        if self._paced is None:
-            self.subscribed_ns = now_ns
-            self._flush()
-        else:
-            self._sooner(self._send_paced(self._paced, now_ns))
-            self._update_interest()
+        self._sender.begin((outgoing.TEXT, text.encode()) for text in opened.target.subscriptions)
+        self._sooner(self._send_due(now_ns))
+        self._update_interest()
         self._sooner(now_ns + min(policy.ping_interval_ns, policy.idle_timeout_ns or policy.ping_interval_ns))
         if opened.rest and self.open:
             self._take(self._parser.feed(opened.rest), now_ns)
@@ -139,16 +94,12 @@ class Link:
 
     def tick(self, now_ns: int) -> None:
         """Something is due."""
-        if self._end is not None:
-            if now_ns >= self._end_ns:
-                self._leave(self._end, now_ns)
-            self.due_ns = self._end_ns
+        if self._farewell is not None:
+            self._tick_farewell(self._farewell, now_ns)
             return
         until_ns = self._pause_until(now_ns) if self.paused else self._watch_until(now_ns)
-        if self._paced is not None:
-            until_ns = min(until_ns, self._send_paced(self._paced, now_ns))
         if self.open:
-            self.due_ns = until_ns
+            self.due_ns = min(until_ns, self._send_due(now_ns))
 
     def _sooner(self, due_ns: int) -> None:
         if due_ns < self.due_ns:
@@ -172,8 +123,7 @@ class Link:
             elif isinstance(step, Dead):
                 if step.silent:
                     self._tell_silence("peer", step.reason)
-                self._out.queue(outgoing.CLOSE, UNSATISFIED.to_bytes(2, "big"))  # it may be slow, and not gone
-                self._flush()
+                self._sender.queue(outgoing.CLOSE, UNSATISFIED.to_bytes(2, "big"), last=True)  # it may just be slow
                 self._finish(End(ABNORMAL, step.reason), now_ns)
             else:
                 return step.until_ns
@@ -189,7 +139,8 @@ class Link:
         """What epoll reports of the socket: an error concerns whatever it was asked for."""
         asked = self._events
         if asked & select.EPOLLOUT and events & ~select.EPOLLIN:
-            self._flush()
+            self._sender.flush()
+            self._update_interest()
         if asked & select.EPOLLIN and events & ~select.EPOLLOUT:
             self.readable()
 
@@ -200,7 +151,7 @@ class Link:
             if sock is None:
                 return
             if not self._discards and self._home.held(self):
-                self._linger(boottime_ns() if self._end else 0)
+                self._hold_up(boottime_ns() if self._farewell else 0)
                 if number == 0:  # else it was just read, and often there is room again by the next turn
                     self._pause()
                 return
@@ -216,8 +167,8 @@ class Link:
             if not data:
                 self._lost("the peer ended the connection without a close frame", theirs=True)
                 return
-            if self._end is not None:
-                self._lingered_bytes += len(data)
+            if self._farewell is not None:
+                self._farewell.heard(len(data))
             now_ns = boottime_ns()
             self._take(self._parser.feed(data), now_ns)
             self._fit_read(boottime_ns() - began_ns)
@@ -267,8 +218,8 @@ class Link:
         for control in controls:
             if not isinstance(control, Close):
                 continue
-            if self._end is not None:
-                self._finish(self._end, now_ns)
+            if self._farewell is not None:
+                self._finish(self._farewell.end, now_ns)
             else:
                 brief = f"the peer closed it with {control.code}"
                 reason = f"the peer closed it: {control.reason}" if control.reason else "the peer closed it"
@@ -293,7 +244,7 @@ class Link:
         """The consumer has caught up. What came meanwhile is read first: only if there is nothing was it a silence."""
         if self.paused and self._sock is not None:
             self.paused = False
-            self._linger(now_ns)
+            self._hold_up(now_ns)
             self._update_interest()
             self.readable()
             self._sooner(now_ns)
@@ -303,51 +254,30 @@ class Link:
     def send(self, data: Message) -> bool:
         """False: it is not open, or too much waits for its turn already."""
         opcode, payload = outgoing.encoded(data)
-        if self._end is not None or self._broken or (self._paced is not None and self._paced.full):
+        if not self.open or self._sender.broken or self._sender.full:
             return False
-        if self._paced is None:
-            self._queue(opcode, payload)
-        else:
-            self._paced.put((opcode, payload))
-            self._sooner(self._paced.due_ns)
+        self._sent(self._sender.put(opcode, payload))
+        self._sooner(self._sender.due_ns)
         return self.open
 
-    def _put(self, opcode: int, payload: bytes) -> None:
-        """A subscription: whatever there is of them, the file bounds it."""
-        if self._paced is None:
-            self._out.queue(opcode, payload)
-        else:
-            self._paced.put((opcode, payload))
-
-    def _send_paced(self, paced: Paced, now_ns: int) -> int:
+    def _send_due(self, now_ns: int) -> int:
         """Send what may be sent by now; returns when there is more to do."""
-        for opcode, payload in paced.take(now_ns):
-            self._queue(opcode, payload)
-        if paced.empty and not self.subscribed_ns:
+        self._sent(self._sender.send_due(now_ns))
+        if not self.subscribed_ns and not self._sender.in_turn:
             self.subscribed_ns = now_ns
-        return paced.due_ns
+        return self._sender.due_ns
 
     def _queue(self, opcode: int, payload: bytes) -> None:
-        """Send as much as goes now, keep the rest for when the socket takes it."""
-        if self._broken:
-            return
-        if self._out.overflowing:
-            self._lost(f"the peer does not read: {len(self._out.data)} bytes wait to be sent")
-        else:
-            self._out.queue(opcode, payload)
-            self._flush()
+        self._sent(self._sender.queue(opcode, payload))
 
-    def _flush(self) -> None:
-        if self._sock is None:
-            return
-        try:
-            self._out.flush(self._sock)
-        except OSError as error:  # what came before is still to be read, and then the end
-            self._broken, self._out = cause_of(error), Outgoing()
-        self._update_interest()
+    def _sent(self, taken: bool) -> None:
+        if taken:
+            self._update_interest()
+        else:
+            self._lost(f"the peer does not read: {self._sender.waiting} bytes wait to be sent")
 
     def _update_interest(self) -> None:
-        events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._out.data else 0)
+        events = (0 if self.paused else select.EPOLLIN) | (select.EPOLLOUT if self._sender.waiting else 0)
         if self._sock is not None and events != self._events:
             self._home.watch(self, self._sock, self._events, events)
             self._events = events
@@ -356,42 +286,37 @@ class Link:
 
     def close(self, end: End, now_ns: int) -> None:
         """Say good-bye. Not a second time."""
-        if self._end is not None:
+        if not self.open:
             return
-        self._end, self._closed_ns, self._end_ns = end, now_ns, now_ns + session.CLOSE_TIMEOUT_NS
-        self.due_ns = self._end_ns
-        self._home.wake_at(self._end_ns)
+        self._farewell = Farewell(end, now_ns)
+        self.due_ns = self._farewell.due_ns
+        self._home.wake_at(self.due_ns)
         payload = b"" if end.code == NO_CODE else end.code.to_bytes(2, "big")
         if end.code == UNSATISFIED:
             payload += end.reason.encode()[:_REASON_MAX_BYTES].decode(errors="ignore").encode()
-        self._out.queue(outgoing.CLOSE, payload)
-        self._flush()
+        self._sender.queue(outgoing.CLOSE, payload, last=True)
+        self._update_interest()
 
     @property
     def _discards(self) -> bool:
-        return self._end is not None and self._end.discard
+        return self._farewell is not None and self._farewell.end.discard
 
-    def _linger(self, now_ns: int) -> None:
-        """Reading is held up, or was: the peer's second, if it has begun, begins anew, for what it sent waits."""
-        if self._end is not None and not self._home.stopping and not self._overdue(now_ns):
-            self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
+    def _hold_up(self, now_ns: int) -> None:
+        if self._farewell is not None and not self._home.stopping:
+            self._farewell.held_up(now_ns)
 
-    def _overdue(self, now_ns: int) -> bool:
-        return now_ns >= self._closed_ns + _LINGER_NS and self._lingered_bytes > _LINGER_BYTES
-
-    def _leave(self, end: End, now_ns: int) -> None:
-        """The peer had its second."""
-        if not self.paused or end.discard or self._overdue(now_ns):
-            self._finish(end, now_ns)
-            return
-        self._end_ns = now_ns + session.CLOSE_TIMEOUT_NS
-        if self._home.stopping:
-            self._end = End(end.code, end.reason, discard=True)
-            self.paused = False
-            self._update_interest()
+    def _tick_farewell(self, farewell: Farewell, now_ns: int) -> None:
+        if now_ns >= farewell.due_ns:
+            if farewell.over(now_ns, self.paused, self._home.stopping):
+                self._finish(farewell.end, now_ns)
+            elif self._home.stopping:
+                self.paused = False
+                self._update_interest()
+        self.due_ns = farewell.due_ns
 
     def _lost(self, reason: str, theirs: bool = False) -> None:
-        self._finish(self._end or End(ABNORMAL, reason, theirs=theirs), boottime_ns())
+        end = self._farewell.end if self._farewell else End(ABNORMAL, reason, theirs=theirs)
+        self._finish(end, boottime_ns())
 
     def _finish(self, end: End, now_ns: int) -> None:
         if self._sock is None:
@@ -399,6 +324,5 @@ class Link:
         if self._events:
             self._home.watch(self, self._sock, self._events, 0)
         self._sock.close()
-        self._sock, self._events, self._out, self._paced = None, 0, Outgoing(), None
-        self._end = end
+        self._sock, self._events = None, 0
         self.connection.ended(self, end, now_ns)

@@ -35,13 +35,14 @@ from workers.connection import NEVER_NS, Connection
 from workers.dial import Opened, dial, import_for
 from workers.dispatch import Dispatch
 from workers.failures import Failures
+from workers.farewell import End
 from workers.frames import Message
 from workers.gaps import Gaps
 from workers.handler import BadHandler, Handler, address_of
 from workers.handler import Shard as ShardOfHandler
 from workers.intake import Intake
 from workers.kernel import boottime_ns
-from workers.link import UNSATISFIED, End, Link
+from workers.link import UNSATISFIED, Link
 from workers.log import Log
 from workers.marks import Marks
 from workers.means import Means
