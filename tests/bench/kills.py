@@ -26,9 +26,9 @@ from supervisor.demo.record import Connection
 from tests import engines
 from tests.arguments import whole
 from tests.bench.figures import Figure, in_folders, p99, report, spread
-from tests.bench.fleet import AWS
+from tests.bench.fleet import AWS, made
 from tests.process.hand import DynamoHand, Hand, SqliteHand
-from tests.process.host import Deaths, Host, tenured, wait_streaming
+from tests.process.host import Deaths, Host, wait_streaming
 from tests.proxy import FaultProxy
 from tests.wait import until
 from workers.kernel import boottime_ns
@@ -185,9 +185,7 @@ def on_ministack(folder: Path, kills: int) -> list[Figure]:
     with ExitStack() as stack:
         engine = stack.enter_context(engines.ministack())
         proxy = stack.enter_context(FaultProxy(engine.port))
-        store = proxy.url("bench-kills")
-        made = tenured("init", "--store", store)
-        assert made.returncode == 0, made.stderr
+        store = made(proxy.url("bench-kills"))
         return _measured("ministack", Site(folder, store, DynamoHand(engine, "bench-kills"), proxy, stack), kills)
 
 

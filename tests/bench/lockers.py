@@ -10,13 +10,15 @@ writes; it takes its rows unconditionally. `python-dynamodb-lock` renews from it
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -85,6 +87,7 @@ def python_dynamodb_lock(
 ) -> None:
     from python_dynamodb_lock.python_dynamodb_lock import DynamoDBLockClient
 
+    logging.getLogger("python_dynamodb_lock").setLevel(logging.ERROR)  # it warns of each lock that it takes over
     resource: Any = boto3.resource("dynamodb", region_name=REGION, endpoint_url=endpoint_url)
     resource.meta.client.meta.events.register("after-call.dynamodb.UpdateItem", renewed)
     client = DynamoDBLockClient(
@@ -108,16 +111,16 @@ HOLDERS: dict[str, Holder] = {"update_item": update_item, "python-dynamodb-lock"
 
 
 class Locker:
-    """`with Locker(name, engine, table, count, lease_s) as locker:` runs one, and kills it at the end of the block."""
+    """`with Locker(command, count) as locker:` runs a program that takes so many, and kills it at the end of the block.
+    `locking` is the command of one of ours."""
 
-    def __init__(self, name: str, engine: Engine, table: str, count: int, lease_s: float) -> None:
-        self._command = [name, engine.endpoint_url, table, str(count), str(lease_s)]
+    def __init__(self, command: Sequence[str | Path], count: int) -> None:
+        self._command = command
         self._count = count
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.bench.lockers", *self._command]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
 
     def __exit__(
@@ -154,6 +157,11 @@ class Locker:
         line = self._process.stdout.readline()
         assert line, "the peer ended"
         return line
+
+
+def locking(name: str, engine: Engine, table: str, count: int, lease_s: float) -> list[str]:
+    program = [sys.executable, "-m", "tests.bench.lockers"]
+    return [*program, name, engine.endpoint_url, table, str(count), str(lease_s)]
 
 
 def make_table(engine: Engine, holder: str, table: str) -> None:

@@ -25,11 +25,11 @@ from supervisor.demo.feed_process import FeedProcess
 from tests import engines
 from tests.arguments import whole
 from tests.bench.figures import Figure, cpu_s, in_folders, report, spread
-from tests.bench.fleet import AWS
-from tests.bench.lockers import HOLDERS, Locker, make_table
+from tests.bench.fleet import AWS, made
+from tests.bench.lockers import HOLDERS, Locker, locking, make_table
 from tests.engines import Engine
 from tests.process.hand import DynamoHand
-from tests.process.host import Host, tenured, wait_streaming
+from tests.process.host import Host, wait_streaming
 
 LEASE_S = {50: 10, 200: 10, 1000: 30}  # a fleet of a thousand on one host can afford to look less often
 ROUND_INTERVALS = 3  # renew intervals in a round
@@ -50,9 +50,7 @@ class Renewing:
 
 def run(stack: ExitStack, name: str, folder: Path, engine: Engine, count: int) -> Renewing:
     """A supervisor with real children whose feed sends nothing."""
-    store = engine.url("bench-renewals")
-    made = tenured("init", "--store", store)
-    assert made.returncode == 0, made.stderr
+    store = made(engine.url("bench-renewals"))
     feed = stack.enter_context(FeedProcess(folder / f"{engine.name}.jsonl", rate=0))
     lease = f"{LEASE_S.get(count, 10)}s"
     room = [f"capacity = {count}"]
@@ -68,7 +66,8 @@ def run(stack: ExitStack, name: str, folder: Path, engine: Engine, count: int) -
 def peer(stack: ExitStack, name: str, engine: Engine, count: int) -> Renewing:
     table = f"bench-{name}"
     make_table(engine, name, table)
-    locker = stack.enter_context(Locker(name, engine, table, count, LEASE_S.get(count, 10)))
+    command = locking(name, engine, table, count, LEASE_S.get(count, 10))
+    locker = stack.enter_context(Locker(command, count))
     locker.taken_ns()
     return Renewing(name, locker.pid, locker.renewals)
 

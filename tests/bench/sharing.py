@@ -1,12 +1,11 @@
 """Who gets what, by real supervisors: python -m tests.bench.sharing [--json FILE] [PART ...]
 
-    restart   kill -9 and restart on one host, T = 10 s, 20 times in a row: until all of its shards stream again
     cold      4 supervisors start together on 60 shards: starts per shard, and how even the shares are
     dies      one of the 4 is killed: refused claims among the claims of the others
     grow      3 supervisors of 60 shards, a fourth joins: moves, and until the shares are even
     rolling   4 supervisors are restarted gracefully, one after the other: moves per shard
 
-All but `restart` run on ministack behind a proxy that counts what passes. A start is a connection that the feed saw. T
+All run on ministack behind a proxy that counts what passes. A start is a connection that the feed saw. T
 and p have their defaults, 10 s and 1 s. The exit code is 1 if a goal is missed.
 """
 
@@ -24,9 +23,9 @@ from pathlib import Path
 
 from supervisor.demo.feed_process import FeedProcess
 from tests import engines
-from tests.bench.figures import Figure, in_folders, report, spread
-from tests.bench.fleet import AWS
-from tests.process.host import Host, tenured, wait_streaming
+from tests.bench.figures import Figure, in_folders, report
+from tests.bench.fleet import AWS, made
+from tests.process.host import Host
 from tests.proxy import FaultProxy
 from tests.wait import until
 from workers.kernel import boottime_ns
@@ -34,33 +33,8 @@ from workers.kernel import boottime_ns
 SECOND_NS = 1e9
 LEASE = "10s"
 SHARDS = 60
-RESTARTS = 20
 SETTLE_S = 12.0  # longer than a lease: whatever was going on is over
 BALANCED_MAX_S = 90
-
-
-def restart(folder: Path) -> Iterator[Figure]:
-    took_s = []
-    with FeedProcess(folder / "feed.jsonl") as feed:
-        store = f"sqlite:///{folder}/leases.db"
-        with Host(folder / "a", store, feed.url("a"), shards=16, lease_duration=LEASE) as host:
-            wait_streaming(feed, host.shards, timeout_s=30)
-            for _ in range(RESTARTS):
-                host.kill()
-                again_ns = boottime_ns()
-                host.start()
-                until(lambda again_ns=again_ns: _opened_since(feed, again_ns) == set(host.shards), 30, 0.02)
-                took_s.append((max(each.opened_ns for each in feed.connected()) - again_ns) / SECOND_NS)
-            host.stop()
-    name = f"kill -9 and restart, T = {LEASE}: all 16 shards again, worst"
-    yield Figure(name, max(took_s), "s", 2, spread(took_s, "s"))
-
-
-def _opened_since(feed: FeedProcess, instant_ns: int) -> set[str]:
-    return {each.shard for each in feed.connected() if each.opened_ns > instant_ns}
-
-
-# --- fleets -----------------------------------------------------------------------------------------------
 
 
 class Crew:
@@ -112,9 +86,7 @@ class Crew:
 def crew(folder: Path) -> Iterator[Crew]:
     with engines.ministack() as engine, FaultProxy(engine.port) as proxy, ExitStack() as stack:
         feed = stack.enter_context(FeedProcess(folder / "feed.jsonl"))
-        store = proxy.url("bench-sharing")
-        made = tenured("init", "--store", store)
-        assert made.returncode == 0, made.stderr
+        store = made(proxy.url("bench-sharing"))
         yield Crew(folder, store, feed, proxy, stack)
 
 
@@ -170,7 +142,6 @@ def rolling(folder: Path) -> Iterator[Figure]:
 
 
 PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
-    "restart": restart,
     "cold": cold,
     "dies": dies,
     "grow": grow,
