@@ -19,8 +19,8 @@ from tests import engines
 from tests.bench import plot, tables
 
 PARTS = (
-    *("fleet", "sharing", "kills", "outage", "wishes", "status", "children", "memory"),
-    *("receive", "many", "large", "slow", "page", "metrics", "growth"),
+    *("kills", "failover", "sharing", "outage", "wishes", "renewals", "idle", "status", "fleet", "children", "memory"),
+    *("receive", "many", "large", "slow", "page", "metrics", "growth", "scale"),
 )
 
 
