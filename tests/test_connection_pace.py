@@ -18,7 +18,7 @@ from tenured import Connection, Handler
 from tests.child import Child, task
 from tests.feed import PING, Feed, Peer, frame
 from tests.wait import until
-from workers import floors, shard
+from workers import floors, loop
 from workers.board import ASKED, CONNECTS, FLOORS, GRANTED, GRANTED_AT, MESSAGES, OPEN, REFUSED
 from workers.dial import Opened, dial
 from workers.paced import QUEUE_MAX_BYTES
@@ -260,7 +260,7 @@ def test_a_permission_that_ran_out_before_the_connection_began_is_asked_for_anew
         late.append(route)
         return dial(route, context, boottime_ns())
 
-    monkeypatch.setattr("workers.shard.dial", held_up)
+    monkeypatch.setattr("workers.ground.dial", held_up)
     asked: list[int] = []
     with Feed(good) as feed, Child(task(feed.url, connect_rate=5.0)) as child, parent(child, 0.2, asked):
         child.word(OPEN, 1)
@@ -287,13 +287,13 @@ def test_an_address_that_took_long_to_fail_leaves_the_others_for_another_permiss
 
 def test_a_child_whose_connections_wait_for_their_permission_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = itertools.count()
-    turn = shard._Shard._turn
+    turn = loop.Loop._turn
 
-    def counted(self: shard._Shard) -> None:
+    def counted(self: loop.Loop) -> None:
         next(turns)
         turn(self)
 
-    monkeypatch.setattr(shard._Shard, "_turn", counted)
+    monkeypatch.setattr(loop.Loop, "_turn", counted)
     with Feed(good) as feed, Child(task(*[feed.url] * 20, connect_rate=1 / 60)) as child:
         until(lambda: child.words[ASKED], 20)
         child.words[GRANTED_AT] = boottime_ns() + 60 * S
