@@ -306,9 +306,9 @@ def test_an_outage_that_leaves_room_for_one_attempt_fences_nobody_at_any_phase(l
     margin_ns = max(SECOND // 4, lease_s * SECOND // 10)
     promised_s = (lease_s * SECOND - margin_ns - renew_ns - attempt_ns) / SECOND
     made = rules(3, duration_ns=lease_s * SECOND, renew_every_ns=renew_ns, attempt_ns=attempt_ns, margin_ns=margin_ns)
-    for phase in range(12):
+    for phase in range(36):
         world = settled(World(7000 + phase, 1, made))
-        world.run(lease_s + renew_ns / SECOND * phase / 12)
+        world.run(lease_s + renew_ns / SECOND * phase / 36)
         world.change_weather(Weather(outage=True))
         world.run(promised_s * 0.98)
         world.change_weather(CLEAR)
