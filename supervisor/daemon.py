@@ -8,6 +8,7 @@ the step that decided it; a step that fails for any reason kills every child fir
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -184,6 +185,10 @@ class Daemon:
         self._metrics.heard(event)
         for effect in effects:
             self._metrics.performed(effect)
+        if isinstance(event, model.Proved):
+            # All libraries are loaded, and nothing is owned yet. To look through them for garbage again and again would
+            # hold the loop up for a tenth of a second, in which a child that has to die lives on.
+            gc.freeze()
         if self._journal.supervisor != self._state.me:
             # A copy of ourselves lives on under the old id: no later incarnation may take that for dead.
             self._remember([self._state.me])
