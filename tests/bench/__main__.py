@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measured(part: str, record: Path) -> bool:
     print(f"\n== python -m tests.bench.{part}", flush=True)
+    began_s = time.monotonic()
     with tempfile.NamedTemporaryFile(suffix=".json") as found:
         ended = subprocess.run([sys.executable, "-m", f"tests.bench.{part}", "--json", found.name], check=False)
         text = Path(found.name).read_text()
+    print(f"took {time.monotonic() - began_s:.0f} s")
     if text:  # a part that broke off leaves its last figures standing
         tables.keep(record, part, json.loads(text))
     return ended.returncode == 0

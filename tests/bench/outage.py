@@ -135,8 +135,8 @@ def short(fleet: Fleet, phases: int) -> Iterator[Figure]:
         fleet.mend_store()
         time.sleep(fleet.attempt_s)
         fleet.settle()
-    name = f"{fleet.kind}, T = {fleet.lease_s:g} s: kills in {phases} outages of {fleet.slack_s:.1f} s"
-    yield Figure(name, len(deaths.at_ns), "", 0, "at random phases")
+    name = f"{fleet.kind}, T = {fleet.lease_s:g} s: kills in outages of {fleet.slack_s:.1f} s"
+    yield Figure(name, len(deaths.at_ns), "", 0, f"{phases} outages at random phases")
 
 
 # --- long outages -----------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def side_by_side(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.outage")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"some of {', '.join(KINDS)}; all by default")
-    parser.add_argument("--phases", type=whole, default=20, help="short outages of each kind")
+    parser.add_argument("--phases", type=whole, default=12, help="short outages of each kind")
     parser.add_argument("--rounds", type=whole, default=3, help="long outages of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)

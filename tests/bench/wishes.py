@@ -3,7 +3,7 @@
     sqlite    two supervisors of 8 shards on an SQLite file
     table     the same on ministack
 
-Each moves shards there and back 20 times, one at a time: from the death of the old child to the connection of the new
+Each moves shards there and back 12 times, one at a time: from the death of the old child to the connection of the new
 one, as the feed sees it. Then it pauses all shards 10 times: from the start of the command, whose process takes some
 time to be there, to the end of the last connection. T and p have their defaults, 10 s and 1 s; the children end when
 they are told to. The exit code is 1 if a goal is missed.
@@ -30,7 +30,7 @@ from workers.kernel import boottime_ns
 SECOND_NS = 1e9
 LEASE = "10s"
 SHARDS = 8
-MOVES = 20
+MOVES = 12
 PAUSES = 10
 GAP_MAX_S = 0.7
 PAUSE_MAX_S = 2.0  # a poll and a second
