@@ -304,3 +304,27 @@ def test_a_child_whose_connections_wait_for_their_permission_sleeps(monkeypatch:
         until(lambda: boottime_ns() > begun_ns + 2 * S, 20)
         assert next(turns) - before <= 12, "twice a second, for the heartbeat"
     assert feed.accepted == 0
+
+
+def test_a_permission_that_a_floor_has_overtaken_lapses_and_another_is_asked_for_behind_the_floor() -> None:
+    with Feed(good) as feed, Child(task(feed.url, connect_rate=5.0)) as child:
+        until(lambda: child.words[ASKED], 20)
+        floor_ns = boottime_ns() + S
+        floors.write(child.words, FLOORS, {floors.mark_of(feed.url.partition("://")[2]): floor_ns})
+        child.words[GRANTED_AT] = floor_ns - S // 2
+        child.words[GRANTED] = child.words[ASKED]
+        child.word(ASKED, 2)
+        assert boottime_ns() >= floor_ns
+        assert feed.accepted == 0
+        child.words[GRANTED_AT] = boottime_ns()
+        child.words[GRANTED] = child.words[ASKED]
+        child.word(OPEN, 1)
+
+
+def test_what_one_host_asks_for_holds_up_no_other_host_of_the_stream() -> None:
+    with Feed(lambda peer: peer.refuse(503, "Retry-After: 3000")) as closed, Feed(good) as other:
+        with Child(task(closed.url, other.url)) as child:
+            floors_of_others = {floors.mark_of(closed.url.partition("://")[2]): boottime_ns() + 3000 * S}
+            floors.write(child.words, FLOORS, floors_of_others)
+            child.word(OPEN, 1)
+        assert len(other.connects) == 1

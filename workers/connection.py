@@ -235,8 +235,7 @@ class Connection:
     def _settle_replacement(self, now_ns: int) -> None:
         """There is an older link: is it time for it to go?"""
         newest, older = self._links[-1], self._links[:-1]
-        data_ns = newest.data_ns if newest.heard else 0
-        if newest.open and session.took_over(newest.subscribed_ns, data_ns, now_ns):
+        if newest.open and session.took_over(newest.subscribed_ns, newest.data_ns, now_ns):
             for link in older:
                 link.close(End(self._home.policy.close_code, "replaced by a new one"), now_ns)
             self._set_due(max(self._retires_ns, now_ns + _SETTLE_LOOK_NS))

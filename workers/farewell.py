@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from workers.frames import NO_CODE, Close
 from workers.session import CLOSE_TIMEOUT_NS
 
+ABNORMAL = 1006  # the end of a connection without a close frame; never sent
+UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
+_REASON_MAX_BYTES = 123
 _LINGER_NS = 60_000_000_000  # for a consumer that is slow to take what a peer had sent before our close frame came;
 _LINGER_BYTES = 16 * 1024 * 1024  # more than that was not on its way then: this peer just goes on
 
@@ -23,6 +27,21 @@ class End:
     discard: bool = False
     theirs: bool = False  # the peer ended it: not we, and no broken line
     brief: str = ""  # see `Refusal`
+
+    @property
+    def payload(self) -> bytes:
+        """Of our close frame. A reason is for whom we are not satisfied with."""
+        code = b"" if self.code == NO_CODE else self.code.to_bytes(2, "big")
+        if self.code != UNSATISFIED:
+            return code
+        return code + self.reason.encode()[:_REASON_MAX_BYTES].decode(errors="ignore").encode()
+
+
+def end_of(close: Close) -> End:
+    """The peer closed it first."""
+    said = f": {close.reason}" if close.reason else ""
+    brief = f"the peer closed it with {close.code}"
+    return End(close.code, f"the peer closed it{said}", discard=True, theirs=True, brief=brief)
 
 
 class Farewell:

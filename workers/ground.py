@@ -23,13 +23,13 @@ from workers.connection import Connection
 from workers.dial import Opened, dial
 from workers.dispatch import Dispatch
 from workers.failures import Failures
-from workers.farewell import End
+from workers.farewell import UNSATISFIED, End
 from workers.frames import Message
 from workers.gaps import Gaps
 from workers.handler import Handler, address_of
 from workers.intake import Intake
 from workers.kernel import boottime_ns
-from workers.link import UNSATISFIED, Link
+from workers.link import Link
 from workers.log import Log
 from workers.marks import Marks
 from workers.means import Means
@@ -183,7 +183,7 @@ class Ground:
     def closed(self, link: Link, end: End) -> None:
         number = link.connection.number
         short = boottime_ns() - link.opened_ns < self.policy.stable_after_ns
-        if end.theirs and not link.heard and short and doubt.closes(end.code):
+        if end.theirs and not link.data_ns and short and doubt.closes(end.code):
             self._checkpoint.refused(number, link.checkpoint, end.reason)
         else:
             self._checkpoint.passed(number)

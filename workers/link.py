@@ -24,38 +24,33 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from workers import outgoing, session
+from workers import outgoing
 from workers.board import SILENCES, VIOLATIONS
 from workers.cause import cause_of
 from workers.dial import Opened
-from workers.farewell import End, Farewell
-from workers.frames import NO_CODE, READ_BYTES, Close, Control, Message, Parsed, Ping
+from workers.farewell import ABNORMAL, UNSATISFIED, End, Farewell, end_of
+from workers.frames import Close, Control, Message, Parsed, Ping
 from workers.home import Home
 from workers.kernel import boottime_ns
 from workers.parser import Parser
+from workers.read_size import ReadSize
 from workers.sender import Sender
-from workers.session import Dead, Idle, Probe, Timing
+from workers.session import NEVER_NS, Dead, Idle, Probe
+from workers.vigil import Vigil
 
 if TYPE_CHECKING:
     from workers.connection import Connection
 
 READS_PER_TURN = 4
-ABNORMAL = 1006  # the end of a connection without a close frame; never sent
-UNSATISFIED = 4000  # what we close with when the peer keeps the protocol, and not what is expected of it
-_REASON_MAX_BYTES = 123
-_READ_MAX_NS = 5_000_000
-_READ_MIN_BYTES = 4096
-_READ_DEFLATED_BYTES = 8192  # they may become a thousand times as many
 
 
 class Link:
-    """`due_ns` is when `tick` has something to do; `subscribed_ns` when its subscriptions were out, 0 before; `heard`:
-    a message has come; `checkpoint` the one that it was asked to go on from."""
+    """`due_ns` is when `tick` has something to do; `subscribed_ns` when its subscriptions were out, 0 before;
+    `checkpoint` the one that it was asked to go on from."""
 
     __slots__ = (
-        "_events", "_farewell", "_frame_ns", "_heard_ns", "_home", "_parser", "_pinged_ns", "_ponged_ns", "_read_bytes",
-        "_read_max_bytes", "_sender", "_sock", "checkpoint", "connection", "data_ns", "due_ns", "heard", "idle",
-        "opened_ns", "paused", "subscribed_ns",
+        "_events", "_farewell", "_home", "_parser", "_read_size", "_sender", "_sock", "_vigil",
+        "checkpoint", "connection", "due_ns", "opened_ns", "paused", "subscribed_ns",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, home: Home, opened: Opened, now_ns: int) -> None:
@@ -64,27 +59,35 @@ class Link:
         self._sock: socket.socket | None = opened.sock
         self._parser = Parser(home.message_max_bytes, opened.inflater)
         self._sender = Sender(opened.sock, home.policy.send_interval_ns)
-        self._read_bytes = self._read_max_bytes = READ_BYTES if opened.inflater is None else _READ_DEFLATED_BYTES
+        self._read_size = ReadSize(deflated=opened.inflater is not None)
         self._farewell: Farewell | None = None
-        self._events = self._ponged_ns = 0
-        self.paused = self.heard = self.idle = False
+        self._vigil = Vigil(home.policy, now_ns)
         self.checkpoint = opened.target.checkpoint
-        self.opened_ns = self.data_ns = self._heard_ns = now_ns
-        self.subscribed_ns = self._pinged_ns = self._frame_ns = 0
-        self.due_ns = session.NEVER_NS
+        self.opened_ns = now_ns
+        self.subscribed_ns = self._events = 0
+        self.paused = False
+        self.due_ns = NEVER_NS
 
     @property
     def open(self) -> bool:
         """The close handshake has not begun."""
         return self._farewell is None and self._sock is not None
 
+    @property
+    def data_ns(self) -> int:
+        """When the last message came; 0: none has come."""
+        return self._vigil.data_ns
+
+    @property
+    def idle(self) -> bool:
+        return self._vigil.idle
+
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
-        policy = self._home.policy
         self._sender.begin((outgoing.TEXT, text.encode()) for text in opened.target.subscriptions)
         self._sooner(self._send_due(now_ns))
         self._update_interest()
-        self._sooner(now_ns + min(policy.ping_interval_ns, policy.idle_timeout_ns or policy.ping_interval_ns))
+        self._sooner(self._vigil.first_ns)
         if opened.rest and self.open:
             self._take(self._parser.feed(opened.rest), now_ns)
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
@@ -107,18 +110,14 @@ class Link:
             self._home.wake_at(due_ns)
 
     def _watch_until(self, now_ns: int) -> int:
-        policy = self._home.policy
         while self.open:
-            timing = Timing(self._heard_ns, self.data_ns, self._pinged_ns, self._frame_ns, self.idle)
-            step = session.watch(policy, timing, now_ns)
+            step = self._vigil.step(now_ns)
             if isinstance(step, Probe):
-                self._pinged_ns = now_ns
                 self._queue(outgoing.PING, b"")
             elif isinstance(step, Idle):
-                self.idle = True
                 self._tell_silence("data", step.reason)
                 self.connection.silent(self, step.reason)
-                if policy.idle_reconnects:
+                if self._home.policy.idle_reconnects:
                     self.close(End(UNSATISFIED, step.reason, discard=True), now_ns)
             elif isinstance(step, Dead):
                 if step.silent:
@@ -153,10 +152,11 @@ class Link:
             if not self._discards and self._home.held(self):
                 self._hold_up(boottime_ns() if self._farewell else 0)
                 if number == 0:  # else it was just read, and often there is room again by the next turn
-                    self._pause()
+                    self.paused = True
+                    self._update_interest()
                 return
             began_ns = boottime_ns()
-            size = self._read_bytes
+            size = self._read_size.bytes
             try:
                 data = sock.recv(size)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -171,29 +171,14 @@ class Link:
                 self._farewell.heard(len(data))
             now_ns = boottime_ns()
             self._take(self._parser.feed(data), now_ns)
-            self._fit_read(boottime_ns() - began_ns)
+            self._read_size.took(boottime_ns() - began_ns)
             if len(data) < size and not isinstance(sock, ssl.SSLSocket):
                 return
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             self._home.again(self)  # decrypted already, so epoll will not report it
 
-    def _fit_read(self, took_ns: int) -> None:
-        """Tiny frames make a read long, and the other connections wait: the next one is smaller."""
-        if took_ns > _READ_MAX_NS:
-            self._read_bytes = max(self._read_bytes // 2, _READ_MIN_BYTES)
-        elif self._read_bytes < self._read_max_bytes and took_ns < _READ_MAX_NS // 4:
-            self._read_bytes *= 2
-
     def _take(self, parsed: Parsed, now_ns: int) -> None:
-        self._heard_ns = now_ns
-        if self._pinged_ns:  # the answer, so the next silence begins
-            self._pinged_ns = 0
-            self._sooner(now_ns + self._home.policy.ping_interval_ns)
-        if not self._parser.begun:
-            self._frame_ns = 0
-        elif parsed.advanced or not self._frame_ns:
-            self._frame_ns = now_ns
-            self._sooner(now_ns + self._home.policy.frame_timeout_ns)
+        self._sooner(self._vigil.heard(self._parser.begun, parsed.advanced, now_ns))
         if parsed.messages:
             self._take_messages(parsed, now_ns)
         if parsed.controls:
@@ -203,9 +188,7 @@ class Link:
             self.close(End(parsed.failure.code, parsed.failure.reason, discard=True), now_ns)
 
     def _take_messages(self, parsed: Parsed, now_ns: int) -> None:
-        self.data_ns, self.heard = now_ns, True
-        if self.idle:
-            self.idle = False
+        if self._vigil.spoke(now_ns):
             self.connection.clear_trouble()
             self._sooner(now_ns + self._home.policy.idle_timeout_ns)
         if not self._discards:
@@ -221,24 +204,16 @@ class Link:
             if self._farewell is not None:
                 self._finish(self._farewell.end, now_ns)
             else:
-                brief = f"the peer closed it with {control.code}"
-                reason = f"the peer closed it: {control.reason}" if control.reason else "the peer closed it"
-                self.close(End(control.code, reason, discard=True, theirs=True, brief=brief), now_ns)
+                self.close(end_of(control), now_ns)
 
     # --- pauses ---------------------------------------------------------------------------------------------
 
-    def _pause(self) -> None:
-        self.paused = True
-        self._update_interest()
-
     def _pause_until(self, now_ns: int) -> int:
         """It may well speak: we do not listen."""
-        interval_ns = self._home.policy.ping_interval_ns
-        said_ns = max(self._ponged_ns, self._heard_ns)
-        if now_ns >= said_ns + interval_ns:
-            self._ponged_ns = said_ns = now_ns
+        if now_ns >= self._vigil.pong_ns():
+            self._vigil.ponged(now_ns)
             self._queue(outgoing.PONG, b"")
-        return said_ns + interval_ns
+        return self._vigil.pong_ns()
 
     def resume(self, now_ns: int) -> None:
         """The consumer has caught up. What came meanwhile is read first: only if there is nothing was it a silence."""
@@ -291,10 +266,7 @@ class Link:
         self._farewell = Farewell(end, now_ns)
         self.due_ns = self._farewell.due_ns
         self._home.wake_at(self.due_ns)
-        payload = b"" if end.code == NO_CODE else end.code.to_bytes(2, "big")
-        if end.code == UNSATISFIED:
-            payload += end.reason.encode()[:_REASON_MAX_BYTES].decode(errors="ignore").encode()
-        self._sender.queue(outgoing.CLOSE, payload, last=True)
+        self._sender.queue(outgoing.CLOSE, end.payload, last=True)
         self._update_interest()
 
     @property
@@ -315,8 +287,7 @@ class Link:
         self.due_ns = farewell.due_ns
 
     def _lost(self, reason: str, theirs: bool = False) -> None:
-        end = self._farewell.end if self._farewell else End(ABNORMAL, reason, theirs=theirs)
-        self._finish(end, boottime_ns())
+        self._finish(self._farewell.end if self._farewell else End(ABNORMAL, reason, theirs=theirs), boottime_ns())
 
     def _finish(self, end: End, now_ns: int) -> None:
         if self._sock is None:
