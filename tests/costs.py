@@ -18,6 +18,10 @@ POLL_S = 1.0
 # Of one partition, in units each second; a table splits into more of them when it is hot. November 2026.
 PARTITION_WRITES = 1000
 PARTITION_READS = 3000
+TABLE_READS = 40_000  # of an on-demand table, unless the account's quota was raised
+
+ROW_CPU_S = 0.000106  # of a client, for each row of a snapshot
+SNAPSHOT_ATTEMPTS = 2  # a snapshot may take so many times as long as another call
 
 
 def renew_s(lease_s: float) -> float:
@@ -52,6 +56,17 @@ def month_usd(shards: int, supervisors: int, lease_s: float) -> tuple[float, flo
     writes = writes_per_s(shards, supervisors, lease_s) * MONTH_S
     reads = reads_per_s(shards, supervisors, lease_s) * MONTH_S
     return units_usd(writes, 0), units_usd(0, reads)
+
+
+def snapshot_s(rows: int) -> float:
+    """How long a snapshot takes at least."""
+    return rows * ROW_CPU_S
+
+
+def rows_max(lease_s: float) -> int:
+    """Beyond which no snapshot would be back in time."""
+    attempt_s = relations.call_timeout_ms(round(renew_s(lease_s) * 1000)) / 1000
+    return int(SNAPSHOT_ATTEMPTS * attempt_s / ROW_CPU_S)
 
 
 def partitions(shards: int, supervisors: int, lease_s: float) -> int:

@@ -18,14 +18,14 @@ from supervisor.core import leaseset, model
 from supervisor.core.model import MS, SECOND, Moment, Report, Rules
 from supervisor.core.state import State, begin
 from supervisor.writes import Applied, Claim, Create, Refused, Renew, Unknown, Write
+from tests.costs import ROW_CPU_S, SNAPSHOT_ATTEMPTS
 from tests.sim.store import ModelStore
 
 # CPU time of a client, as measured with boto3.
 CALL_NS = 2_500_000
 BATCHED_NS = 150_000  # of one renewal in a batch
-ROW_NS = 106_000  # of one row of a snapshot
+ROW_NS = round(ROW_CPU_S * SECOND)  # of one row of a snapshot
 BATCH = 25
-SNAPSHOT_FACTOR = 2  # a snapshot may take so many times as long as an attempt
 PROBE_WRITES = 3
 ENDLESS_NS = 2**62
 
@@ -55,7 +55,7 @@ class Fleet:
         self.owners: dict[str, Host] = {}  # of the child of each shard that lives
         self.epochs: dict[str, int] = {}
         self.starts: Counter[str] = Counter()
-        self.gap_worst_ns = 0  # the longest that a shard was without a child
+        self.gaps_s: list[float] = []  # for how long a shard was without a child, each time
         self._since: dict[str, int] = dict.fromkeys(rules.shards, 0)
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
@@ -203,7 +203,7 @@ class Fleet:
         """Its rows are read one page after the other; here all of them at one instant in between."""
         asked_ns = host.offset_ns + self.now_ns
         takes_ns = self._ms(2, 10) + (len(self.store.leases) + len(self.store.members)) * ROW_NS
-        allowed_ns = SNAPSHOT_FACTOR * self.rules.attempt_ns
+        allowed_ns = SNAPSHOT_ATTEMPTS * self.rules.attempt_ns
 
         def land() -> None:
             snapshot = self.store.snapshot()
@@ -224,7 +224,7 @@ class Fleet:
         assert epoch == self.epochs[shard], f"{shard} starts under epoch {epoch}, not {self.epochs[shard]}"
         self.owners[shard] = host
         self.starts[shard] += 1
-        self.gap_worst_ns = max(self.gap_worst_ns, self.now_ns - self._since[shard])
+        self.gaps_s.append((self.now_ns - self._since[shard]) / SECOND)
         host.children[shard] = Report(epoch, heartbeat_ns=ENDLESS_NS, started=True, open=1, want=1)
 
     def _end(self, host: Host, shard: str, epoch: int) -> None:

@@ -40,12 +40,13 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """How long it took, the calls that were made meanwhile, children that were started, and the longest gap."""
+    """How long it took, the calls that were made meanwhile, children that were started, and for how long each of their
+    shards had none before."""
 
     seconds: float
     calls: Counter[str]
     starts: int
-    gap_s: float
+    gaps_s: list[float]
 
     @property
     def refused_share(self) -> float:
@@ -54,10 +55,10 @@ class Passed:
 
 
 def _passed(fleet: Fleet, run: Callable[[], object]) -> Passed:
-    calls, starts, begun_ns, fleet.gap_worst_ns = fleet.counts.copy(), fleet.starts.total(), fleet.now_ns, 0
+    calls, starts, begun_ns, fleet.gaps_s = fleet.counts.copy(), fleet.starts.total(), fleet.now_ns, []
     run()
     seconds = (fleet.now_ns - begun_ns) / SECOND
-    return Passed(seconds, fleet.counts - calls, fleet.starts.total() - starts, fleet.gap_worst_ns / SECOND)
+    return Passed(seconds, fleet.counts - calls, fleet.starts.total() - starts, fleet.gaps_s)
 
 
 def cold_start(size: Size, seed: int = 1) -> tuple[Fleet, Passed]:

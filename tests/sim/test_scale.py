@@ -33,7 +33,7 @@ def test_a_rolling_deploy_moves_no_shard_more_than_twice_on_average() -> None:
     calm(fleet, 60)
     passed = deploy(fleet, 1)
     assert passed.starts <= 2 * SIZE.shards
-    assert passed.gap_s <= 2, "a planned stop waits for no lease to run out"
+    assert max(passed.gaps_s) <= 3, "a planned stop waits for no lease to run out"
 
 
 def test_a_fleet_in_which_nothing_happens_writes_its_renewals_and_nothing_else() -> None:
