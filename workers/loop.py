@@ -37,15 +37,17 @@ class Loop:
         self._outflow, self._poller = ground.outflow, ground.poller
         self._task, self._words = ground.task, ground.words
         self._asked_to_stop = False
+        self._wakeup_fd = -1
         self._status = STOPPED
 
     def run(self, wakeup_fd: int) -> int:
         """The exit code: `STOPPED` or `FAILED`."""
         bell = self._ground.bell
         with contextlib.closing(self._poller):
-            self._poller.listen(wakeup_fd, lambda _: self._awoken(wakeup_fd))
-            self._outflow.asked_to_stop = lambda: self._awoken(wakeup_fd)
-            self._poller.listen(bell.fd, lambda _: bell.quiet())
+            self._wakeup_fd = wakeup_fd
+            self._poller.listen(wakeup_fd, self._awoken)
+            self._outflow.asked_to_stop = self._awoken
+            self._poller.listen(bell.fd, bell.quiet)
             if not self._start():
                 return FAILED
             while not self._ended:
@@ -102,10 +104,10 @@ class Loop:
                 connection.tick(now_ns)
             self._poller.wake_at(connection.due_ns)
 
-    def _awoken(self, wakeup_fd: int) -> bool:
+    def _awoken(self, _events: int = 0) -> bool:
         """Whether this child was asked to stop, now or before; the next turn does so."""
         with contextlib.suppress(BlockingIOError):
-            self._asked_to_stop |= signal.SIGTERM in os.read(wakeup_fd, 4096)
+            self._asked_to_stop |= signal.SIGTERM in os.read(self._wakeup_fd, 4096)
         return self._asked_to_stop
 
     # --- the end --------------------------------------------------------------------------------------------

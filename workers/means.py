@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass
+from functools import partial
 
 from workers import tls
 from workers.envelope import Envelope
@@ -40,11 +41,11 @@ class Means:
         """Open. Raises `BadSink` or `BadHandler`."""
         scope = task.scope
         context = SinkContext(task, Envelope(task.shard, task.epoch), report, os.environ, self.stdout_fd)
-        sink = sink_of(scope.spec.sink, context, lambda reference: self._class_of_sink(reference, scope))
+        sink = sink_of(scope.spec.sink, context, partial(self._class_of_sink, scope))
         sink.open()
         return sink
 
-    def _class_of_sink(self, reference: str, scope: Scope) -> type[own.Sink]:
+    def _class_of_sink(self, scope: Scope, reference: str) -> type[own.Sink]:
         shared = self.handlers.get(reference)
         return shared if shared and issubclass(shared, own.Sink) else own.loaded(reference, scope)
 

@@ -39,7 +39,7 @@ class Bell:
     def ring(self) -> None:
         os.eventfd_write(self.fd, 1)
 
-    def quiet(self) -> None:
+    def quiet(self, _events: int = 0) -> None:
         try:
             os.eventfd_read(self.fd)
         except BlockingIOError:  # nobody has rung since the last time
@@ -67,7 +67,7 @@ class Outflow:
         self._dropped_said = self._dropped_said_ns = 0
         self._delivery: Delivery | None = None
         self._seq = self._messages = self._bytes = 0
-        self.asked_to_stop: Callable[[], bool] = lambda: False  # who runs the loop knows
+        self.asked_to_stop: Callable[[], bool] = bool  # nobody has; who runs the loop knows better
         self.token = ""  # the newest one that stands behind the events handed over so far, safe already or not
 
     @property

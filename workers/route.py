@@ -68,8 +68,8 @@ def found(target: Target, deadline_ns: int) -> Route:
         known = getaddrinfo(host.encode() if host.isascii() else host, port, 0, _STREAM)
     except (OSError, UnicodeError) as error:
         raise Refused(Refusal(f"{which}{host} cannot be resolved: {cause_of(error)}")) from None
-    addresses = tuple(Address(family, kind, protocol, address) for family, kind, protocol, _, address in known)
-    return Route(target, request, proxy, addresses, deadline_ns - boottime_ns())
+    addresses = [Address(family, kind, protocol, address) for family, kind, protocol, _, address in known]
+    return Route(target, request, proxy, tuple(addresses), deadline_ns - boottime_ns())
 
 
 def _proxy(target: Target, request: Request) -> Proxy | None:

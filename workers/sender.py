@@ -64,8 +64,9 @@ class Sender:
 
     def send_due(self, now_ns: int) -> bool:
         """Send what may be sent by now. False: see `queue`."""
-        frames = self._paced.take(now_ns) if self._paced else ()
-        return all(self.queue(opcode, payload) for opcode, payload in frames)
+        if self._paced is None:
+            return True
+        return all(self.queue(opcode, payload) for opcode, payload in self._paced.take(now_ns))
 
     def queue(self, opcode: int, payload: bytes, last: bool = False) -> bool:
         """Send as much as goes now, keep the rest for when the socket takes it. False: the peer does not read, and too
