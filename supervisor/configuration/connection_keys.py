@@ -68,7 +68,7 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "connect_key",
         values.name,
-        "Streams with the same key share one connect_rate, and what a server says in Retry-After.",
+        "Streams with the same key share one connect_rate, the same in all, and what servers say in Retry-After.",
         derived="host and port of the url; the stream's name where the file does not tell them",
         example="feed.example",
     ),

@@ -186,7 +186,7 @@ PER_SHARD = (
     ),
     _counter(
         "tenured_shard_checkpoints_dropped_total",
-        "Checkpoints that were not used any more since the far end refused them too often.",
+        "Checkpoints that were not used any more: the far end refused them too often, or no header can carry them.",
         shard=(),
     ),
     _counter(
