@@ -9,7 +9,7 @@ import pytest
 from supervisor.core import poll
 from supervisor.core.model import Apply, Effects, Log, Read
 from supervisor.core.phases import Idle, Shard, Wanted
-from supervisor.core.poll import OWN_SEEN_MIN, START_CLAIMS_MIN, START_POLLS
+from supervisor.core.poll import OVERDUE_MIN, OWN_SEEN_MIN, START_CLAIMS_MIN, START_POLLS
 from supervisor.core.state import State
 from supervisor.core.wishes import of_peer
 from supervisor.records import Lease, Member
@@ -65,6 +65,25 @@ def test_what_a_peer_has_room_for_is_not_homeless() -> None:
     known, out = look(known, 0, member(shards=ALL), row(0, ME), *free(1))
     assert known.homeless == 0
     assert not [effect for effect in out if isinstance(effect, Log)]
+
+
+# --- overdue rows -----------------------------------------------------------------------------------------
+
+
+def test_of_many_overdue_rows_each_takes_a_part_and_two_do_not_begin_with_the_same() -> None:
+    """Rows that many members with room leave alone; the poll interval of so many is 5 s."""
+    parts = []
+    for me in (ME, "third:3:3"):
+        known = replace(state(rules=rules(100), **SETTLED), me=me)
+        members = [member(OTHER, shards=ALL, capacity=100), *(member(f"idle:{n}:{n}", shards=ALL) for n in range(30))]
+        known, out = look(known, 0, *members, *free(*range(100)))
+        given = read(out)
+        known = replace(known, shards=state(rules=rules(100)).shards)
+        again = [replace(each, beat=1) for each in members]
+        _, out = look(known, 5.5, *again, *free(*range(100)))
+        parts.append(read(out) - given)
+    assert all(len(part) <= OVERDUE_MIN for part in parts)
+    assert len(parts[0] | parts[1]) > OVERDUE_MIN
 
 
 # --- fresh rows -------------------------------------------------------------------------------------------
