@@ -18,6 +18,7 @@ What holds:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from workers import outgoing, session
 from workers.attempt import STUCK_MAX, Attempt
@@ -151,7 +152,7 @@ class Connection:
         if len(self._stuck) >= STUCK_MAX:
             return self._refused(Refusal(f"{len(self._stuck)} earlier attempts still hang"), now_ns)
         deadline_ns = now_ns + home.policy.connect_timeout_ns
-        self._begin(lambda: home.target(self), lambda target: home.route(target, deadline_ns), deadline_ns)
+        self._begin(partial(home.target, self), lambda target: home.route(target, deadline_ns), deadline_ns)
         return None
 
     def _follow(self, route: Route, now_ns: int) -> None:
@@ -164,7 +165,7 @@ class Connection:
 
     def _begin(self, make: Callable[[], Target], go: Callable[[Target], Opened | Route], deadline_ns: int) -> None:
         self._set_due(deadline_ns + _ATTEMPT_SLACK_NS)
-        self._attempt = Attempt(make, go, lambda done: self._home.settled(self, done))
+        self._attempt = Attempt(make, go, partial(self._home.settled, self))
 
     def take_turn(self) -> None:
         """Others that waited for a permission do so no longer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,7 +75,9 @@ class Ground:
         self._checkpoint = Checkpoint(task, slot, self.outflow, self.log, stream.templates.carries)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._paused: dict[Link, None] = {}  # in the order in which they wait for room
-        self.connections = [Connection(number, self) for number in range(stream.templates.connections)]
+        self.connections: list[Connection] = []
+        for number in range(stream.templates.connections):
+            self.connections.append(Connection(number, self))
         self.handler = handler
         self.dispatch: Dispatch | None = None
         if handler is not None:
@@ -131,7 +134,10 @@ class Ground:
         return found(target, deadline_ns)
 
     def connect(self, route: Route, begin_by_ns: int) -> Opened | Route:
-        return dial(route, lambda: self._means.context(self.task.scope), begin_by_ns)
+        return dial(route, self._context, begin_by_ns)
+
+    def _context(self) -> ssl.SSLContext:
+        return self._means.context(self.task.scope)
 
     def settled(self, connection: Connection, attempt: Attempt) -> None:
         self._settled.append((connection, attempt))

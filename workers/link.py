@@ -84,7 +84,7 @@ class Link:
 
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
-        self._sender.begin((outgoing.TEXT, text.encode()) for text in opened.target.subscriptions)
+        self._sender.begin(opened.target.subscriptions)
         self._sooner(self._send_due(now_ns))
         self._update_interest()
         self._sooner(self._vigil.first_ns)

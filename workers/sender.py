@@ -10,8 +10,8 @@ import socket
 from collections.abc import Iterable
 
 from workers.cause import cause_of
-from workers.outgoing import Outgoing
-from workers.paced import NEVER_NS, Frame, Paced
+from workers.outgoing import TEXT, Outgoing
+from workers.paced import NEVER_NS, Paced
 
 
 class Sender:
@@ -46,13 +46,13 @@ class Sender:
         """Whether messages still wait for theirs."""
         return self._paced is not None and not self._paced.empty
 
-    def begin(self, subscriptions: Iterable[Frame]) -> None:
+    def begin(self, subscriptions: Iterable[str]) -> None:
         """Before all else; whatever there is of them, the file bounds it."""
-        for opcode, payload in subscriptions:
+        for text in subscriptions:
             if self._paced is None:
-                self._out.queue(opcode, payload)
+                self._out.queue(TEXT, text.encode())
             else:
-                self._paced.put((opcode, payload))
+                self._paced.put((TEXT, text.encode()))
         self.flush()
 
     def put(self, opcode: int, payload: bytes) -> bool:
