@@ -26,17 +26,20 @@ def draw(record: Path = tables.RECORD) -> None:
     import matplotlib as mpl  # of the extra `bench`: who does not measure needs none
 
     mpl.use("svg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     mpl.rcParams["svg.hashsalt"] = "growth"  # the same figures give the same file
     values = {row["name"]: row["value"] for row in read["growth"]["figures"]}
-    picture, places = pyplot.subplots(1, len(CURVES), figsize=(14, 3.6), layout="constrained")
+    picture, places = pyplot.subplots(1, len(CURVES), figsize=(14, 4), layout="constrained")
     for place, (unit, curves) in zip(places, CURVES.items(), strict=True):
         for what in curves:
             place.plot(growth.COUNTS, [values[growth.name(count, what)] for count in growth.COUNTS], "o-", label=what)
         place.set(xscale="log", yscale="log", xlabel="children", ylabel=unit)
         place.set_xticks(growth.COUNTS, labels=[str(count) for count in growth.COUNTS])
-        place.legend(fontsize="small")
+        place.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        place.yaxis.set_major_formatter("{x:g}")
+        place.yaxis.set_minor_locator(ticker.NullLocator())
+        place.legend(fontsize="small", loc="lower left", bbox_to_anchor=(0, 1))
         place.grid(alpha=0.3)
     picture.savefig(PICTURE, metadata={"Date": None})
 
