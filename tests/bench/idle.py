@@ -23,6 +23,7 @@ from tests.bench.fleet import AWS, made
 from tests.process.host import Host, wait_streaming
 
 SETTLE_S = 5.0  # what the start left behind is over
+QUIET = ["idle_timeout = 1h"]  # nobody has to tell that nothing comes
 REST_S = 20.0  # six renewals of each lease
 PARENT_CPU_MAX_PERCENT = 3.0
 
@@ -41,7 +42,9 @@ def at_rest(folder: Path, store: str, name: str, count: int) -> Iterator[Figure]
     room = [f"capacity = {count}"]
     with (
         FeedProcess(folder / "feed.jsonl", rate=0) as feed,
-        Host(folder / "a", store, feed.url("a"), shards=count, lease_duration="10s", supervisor=room) as host,
+        Host(
+            folder / "a", store, feed.url("a"), shards=count, lease_duration="10s", supervisor=room, stream=QUIET
+        ) as host,
     ):
         wait_streaming(feed, host.shards, timeout_s=60)
         parent = psutil.Process(host.pid)

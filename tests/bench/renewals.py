@@ -39,6 +39,7 @@ ROUND_INTERVALS = 3  # renew intervals in a round
 SETTLE_S = 5.0
 TIMES_MIN = 4.0
 GOAL_COUNT = 200
+QUIET = ["idle_timeout = 1h"]  # nobody has to tell that nothing comes
 BATCHED, ALONE = "tenured, in batches", "tenured, one by one"
 
 
@@ -58,7 +59,9 @@ def run(stack: ExitStack, name: str, folder: Path, engine: Engine, count: int) -
     feed = stack.enter_context(FeedProcess(folder / f"{engine.name}.jsonl", rate=0))
     lease = f"{LEASE_S.get(count, 10)}s"
     room = [f"capacity = {count}"]
-    host = Host(folder / engine.name, store, feed.url("a"), shards=count, lease_duration=lease, supervisor=room)
+    host = Host(
+        folder / engine.name, store, feed.url("a"), shards=count, lease_duration=lease, supervisor=room, stream=QUIET
+    )
     stack.enter_context(host)
     wait_streaming(feed, host.shards, timeout_s=180)
     hand = DynamoHand(engine, "bench-renewals")
