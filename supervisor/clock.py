@@ -8,7 +8,7 @@ import os
 import time
 
 from supervisor.core.model import MS, Moment
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 
 def unix_ms() -> int:

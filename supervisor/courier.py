@@ -25,7 +25,7 @@ from supervisor.lanes import Lane, Late, Raised
 from supervisor.records import MEMBER_PREFIX, Lease, Member, Snapshot
 from supervisor.stores.interface import Store, Unavailable, Unfit
 from supervisor.writes import DeleteMember, Outcome, PutMember, Refused, Renew, Unknown, Write
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 OTHER_CALLS_FACTOR = 2.0
 """A snapshot has several pages and a probe several writes, so that they get longer than one attempt."""

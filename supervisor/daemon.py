@@ -39,10 +39,10 @@ from supervisor.stores.interface import Store
 from supervisor.tasks import task_for
 from supervisor.witness import Witness
 from workers.board import Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 from workers.sinks.choice import is_class
 from workers.texts import printable
-from workers.tls import profile_of
+from workers.websocket.tls import profile_of
 
 STATUS_EVERY_S = 1.0
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 STUCK_MAX_PER_THREAD = 4
 STUCK_MAX_PER_KEY = 2

@@ -15,7 +15,7 @@ from supervisor.clock import moment
 from supervisor.core import leaseset
 from supervisor.core.model import Effect, Effects, Event, Moment
 from supervisor.core.state import State
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 
 class Stepping:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from supervisor.configuration.settings import Settings, Stream
 from supervisor.core.model import Start
-from workers import proxy
 from workers.spec import Scope, Task
+from workers.websocket import proxy
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _AWS_SINKS = ("kinesis:", "sqs:")

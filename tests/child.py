@@ -25,10 +25,10 @@ from tests.wait import until
 from workers.board import DEADLINE, Board
 from workers.handler import Handler
 from workers.log import writer
-from workers.means import Means
-from workers.shard import prepare
+from workers.process.means import Means
+from workers.process.wire import in_memory
 from workers.spec import Scope, StreamSpec, Task, read_scope, read_task
-from workers.wire import in_memory
+from workers.stream.shard import prepare
 
 FAST = {"reconnect_min_ms": 1, "reconnect_max_ms": 5}  # for tests that are not about the backoff
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 
 class Ear:

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests import sinks
 from tests.sinks import batch
-from workers.envelope import Batch
 from workers.log import Value
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import SinkContext
 
 

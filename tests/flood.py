@@ -23,7 +23,7 @@ from tests.child import process, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import ready, until
 from workers.board import DEADLINE, EVENTS_DROPPED, LAST_EVENT, MESSAGES, SINK_WAITING, Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 RATE_PER_S = 50_000
 SLOW_PER_S = 1_000

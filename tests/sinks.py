@@ -7,8 +7,8 @@ import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
-from workers.envelope import Batch, Envelope
 from workers.sinks.choice import sink_of
+from workers.sinks.envelope import Batch, Envelope
 from workers.sinks.interface import Sink, SinkContext
 from workers.spec import Scope, StreamSpec, Task
 

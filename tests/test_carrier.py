@@ -8,9 +8,8 @@ import pytest
 
 from tests.far_ends import Naps, Told, batches, numbers
 from workers.chance import chance
-from workers.envelope import Envelope
-from workers.retry_after import retry_after_s
 from workers.sinks.carrier import UNFIT_TRIES, Carrier
+from workers.sinks.envelope import Envelope
 from workers.sinks.outcome import (
     FLOOR_MAX_S,
     PAUSE_MAX_S,
@@ -25,6 +24,7 @@ from workers.sinks.outcome import (
     pause_s,
 )
 from workers.sinks.parcel import Limits, Parcel, parcels
+from workers.websocket.retry_after import retry_after_s
 
 MOST = 1 - 2**-32  # of a chance
 

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from workers.blame import said
-from workers.cause import cause_of, without_source
+from workers.websocket.cause import cause_of, without_source
 
 
 def tls_error(number: int, text: str, reason: str = "") -> ssl.SSLError:

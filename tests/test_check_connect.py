@@ -17,9 +17,9 @@ import pytest
 from tests.child import task
 from tests.feed import BINARY, PING, PONG, TEXT, Feed, Peer, frame
 from tests.tunnel import forwards_to
-from workers.glimpse import CONNECTED, Glimpse, fault
 from workers.spec import Task
-from workers.talk import SHOWN_MAX_CHARS, printed
+from workers.websocket.glimpse import CONNECTED, Glimpse, fault
+from workers.websocket.talk import SHOWN_MAX_CHARS, printed
 
 CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))  # for 127.0.0.1 and localhost, signed by itself
 SECRET = "hunter2"

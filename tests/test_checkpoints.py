@@ -16,8 +16,8 @@ from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import CONNECTS, GAPS, MESSAGES, TOKENS_DROPPED
-from workers.envelope import Batch, Envelope
 from workers.handler import Connection, Handler
+from workers.sinks.envelope import Batch, Envelope
 
 QUERY = "/?from=${checkpoint:-0}"
 

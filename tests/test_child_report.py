@@ -12,7 +12,7 @@ from supervisor.core.model import Report
 from supervisor.processes.child import Child
 from workers import board as words_of
 from workers.board import Board
-from workers.wire import Start
+from workers.process.wire import Start
 
 NUMBERS = {
     "heartbeat_ns": words_of.HEARTBEAT,

@@ -16,11 +16,11 @@ import pytest
 from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers import route, tls
-from workers.attempt import Attempt
 from workers.board import CONNECTS, MESSAGES, OPEN
-from workers.dial import Opened
-from workers.target import Target, shown
+from workers.stream.target import Target, shown
+from workers.websocket import route, tls
+from workers.websocket.attempt import Attempt
+from workers.websocket.dial import Opened
 
 CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))  # for 127.0.0.1 and localhost, signed by itself
 

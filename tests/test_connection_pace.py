@@ -18,12 +18,12 @@ from tenured import Connection, Handler
 from tests.child import Child, task
 from tests.feed import PING, Feed, Peer, frame
 from tests.wait import until
-from workers import floors, loop
 from workers.board import ASKED, CONNECTS, FLOORS, GRANTED, GRANTED_AT, MESSAGES, OPEN, REFUSED
-from workers.dial import Opened, dial
-from workers.paced import QUEUE_MAX_BYTES
-from workers.route import Route, found
-from workers.target import Target
+from workers.stream import floors, loop
+from workers.stream.paced import QUEUE_MAX_BYTES
+from workers.stream.target import Target
+from workers.websocket.dial import Opened, dial
+from workers.websocket.route import Route, found
 
 S = 1_000_000_000
 
@@ -239,7 +239,7 @@ def test_a_name_that_takes_long_uses_up_no_permission(monkeypatch: pytest.Monkey
     asked: list[int] = []
     with Feed(good) as feed:
         child = Child(task(*[feed.url] * 4, connect_rate=5.0))
-        monkeypatch.setattr("workers.route.getaddrinfo", slow)
+        monkeypatch.setattr("workers.websocket.route.getaddrinfo", slow)
         with child, parent(child, 0.2, asked):
             for _ in range(4):
                 assert stalled.acquire(timeout=20)
@@ -260,7 +260,7 @@ def test_a_permission_that_ran_out_before_the_connection_began_is_asked_for_anew
         late.append(route)
         return dial(route, context, boottime_ns())
 
-    monkeypatch.setattr("workers.ground.dial", held_up)
+    monkeypatch.setattr("workers.stream.ground.dial", held_up)
     asked: list[int] = []
     with Feed(good) as feed, Child(task(feed.url, connect_rate=5.0)) as child, parent(child, 0.2, asked):
         child.word(OPEN, 1)

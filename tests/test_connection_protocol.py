@@ -33,12 +33,12 @@ from workers.board import (
     WANT,
     Board,
 )
-from workers.connection import Connection
-from workers.delivery import FENCED
-from workers.dial import Opened
-from workers.session import policy_of
+from workers.sinks.delivery import FENCED
 from workers.spec import StreamSpec
-from workers.target import Target
+from workers.stream.connection import Connection
+from workers.stream.session import policy_of
+from workers.stream.target import Target
+from workers.websocket.dial import Opened
 
 
 def good(peer: Peer) -> None:

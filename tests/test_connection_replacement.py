@@ -18,10 +18,10 @@ from tenured import Connection, Handler
 from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers import session
 from workers.board import CONNECTS, OPEN
-from workers.connection import Connection as DialedConnection
 from workers.spec import StreamSpec
+from workers.stream import session
+from workers.stream.connection import Connection as DialedConnection
 
 S = 1_000_000_000
 

@@ -12,8 +12,8 @@ import pytest
 from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
-from workers import connection as connection_module
 from workers.board import CONNECTS, MESSAGES, OPEN
+from workers.stream import connection as connection_module
 
 
 @pytest.fixture

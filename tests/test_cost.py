@@ -12,6 +12,7 @@ from tests.costs import MONTH_S, POLL_S, READS_USD, WRITES_USD, month_usd, renew
 
 PAGE = (Path(__file__).parents[1] / "docs" / "cost.md").read_text()
 
+
 def rows_of(heading: str) -> list[list[str]]:
     """The cells of the first table under a heading of the page."""
     table = re.search(rf"## {heading}\n.*?\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)+)", PAGE, re.S)

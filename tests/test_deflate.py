@@ -19,10 +19,10 @@ from tests.child import Child, lines, task
 from tests.feed import BINARY, CLOSE, PING, TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import CONNECTS, MESSAGES, OPEN
-from workers.deflate import Inflater, agreed
-from workers.frames import Control, Failure, Message, Ping
-from workers.parser import Parser
-from workers.upgrade import Refused
+from workers.websocket.deflate import Inflater, agreed
+from workers.websocket.frames import Control, Failure, Message, Ping
+from workers.websocket.parser import Parser
+from workers.websocket.upgrade import Refused
 
 CONTINUATION, RSV1, RSV2 = 0x0, 0x40, 0x20
 LIMIT = 100_000

@@ -24,19 +24,19 @@ from workers.board import (
     Board,
     Slot,
 )
-from workers.delivery import Direct
-from workers.envelope import Batch
-from workers.frames import Message
-from workers.kernel import boottime_ns
-from workers.lane import SLICE_BYTES, Lane, weight
 from workers.log import Log
-from workers.marks import Marks
-from workers.outflow import Bell, Outflow
+from workers.process.kernel import boottime_ns
+from workers.resuming.marks import Marks
 from workers.sinks.condition import Condition
+from workers.sinks.delivery import Direct
 from workers.sinks.discard import Discard
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import Sink
+from workers.sinks.lane import SLICE_BYTES, Lane, weight
+from workers.sinks.outflow import Bell, Outflow
 from workers.spec import StreamSpec
 from workers.troubles import Troubles
+from workers.websocket.frames import Message
 
 MAX_BYTES = 1024 * 1024
 

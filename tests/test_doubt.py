@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workers import doubt
-from workers.doubt import Doubt
-from workers.session import answered
+from workers.resuming import doubt
+from workers.resuming.doubt import Doubt
+from workers.stream.session import answered
 
 
 def refuse(times: int, before: Doubt | None = None, newest: str = "t", retries: int = 3) -> Doubt:

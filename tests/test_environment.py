@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from workers import environment
+from workers.process import environment
 
 
 def test_the_environment_becomes_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

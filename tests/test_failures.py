@@ -11,7 +11,7 @@ import pytest
 
 from workers import blame
 from workers.board import HANDLER_ERRORS, Board
-from workers.failures import LINES_MAX, WINDOW_NS, Failure, Failures
+from workers.handling.failures import LINES_MAX, WINDOW_NS, Failure, Failures
 from workers.log import Log
 from workers.spec import Scope, StreamSpec, Task
 from workers.troubles import Troubles

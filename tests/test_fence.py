@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.wait import until
-from workers import fence
 from workers.board import DEADLINE, HEARTBEAT, Board, Slot
-from workers.kernel import boottime_ns
+from workers.process import fence
+from workers.process.kernel import boottime_ns
 
 LEASE_S = 0.4
 LATE_S = 0.3  # how much later than the deadline a death is still on time on a busy machine

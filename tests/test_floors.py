@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers import floors
 from workers.board import FLOORS, REFUSED, Board
+from workers.stream import floors
 
 S = 1_000_000_000
 MARKS = st.integers(0, (1 << 22) - 1)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.feed import BINARY, CLOSE, PING, PONG, TEXT, frame
-from workers.frames import NO_CODE, READ_BYTES, Close, Control, Failure, Message, Ping, Pong
-from workers.parser import Parser
+from workers.websocket.frames import NO_CODE, READ_BYTES, Close, Control, Failure, Message, Ping, Pong
+from workers.websocket.parser import Parser
 
 CONTINUATION = 0x0
 LIMIT = 1024 * 1024

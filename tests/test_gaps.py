@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from workers.board import GAPS, Board
-from workers.gaps import Gaps
+from workers.resuming.gaps import Gaps
 
 
 def gaps() -> Gaps:

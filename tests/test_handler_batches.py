@@ -10,7 +10,7 @@ from tenured import Connection, Handler, Message
 from tests.child import Child, lines, task
 from tests.feed import TEXT, Feed, Peer, frame
 from workers.board import HANDLER_ERRORS, MESSAGES
-from workers.dispatch import BATCH_MAX
+from workers.handling.dispatch import BATCH_MAX
 from workers.testing import Rig
 
 COUNT = 5000

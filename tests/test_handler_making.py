@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.child import Child, task
-from workers.loop import FAILED
-from workers.shard import BAD_CONFIGURATION
+from workers.stream.loop import FAILED
+from workers.stream.shard import BAD_CONFIGURATION
 
 HEAD = "from tenured import Handler\n"
 MAKING = HEAD + "class Trades(Handler):\n  def __init__"

@@ -49,8 +49,8 @@ EDGES = {"daemon", "cli", "clock", "control", "processes", "courier", "journal",
 ONE_PLACE = {
     "time.time": {"supervisor/clock.py"},
     "time.time_ns": {"supervisor/clock.py"},
-    "os.kill": {"workers/forkserver.py"},
-    "os.fork": {"workers/forkserver.py", "workers/trial.py"},
+    "os.kill": {"workers/process/forkserver.py"},
+    "os.fork": {"workers/process/forkserver.py", "workers/process/trial.py"},
     "struct.pack_into": set[str](),
     "os.system": set[str](),
 }

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.envelope import Batch, Envelope
-from workers.frames import Message
-from workers.marks import Found, Marks
+from workers.resuming.marks import Found, Marks
+from workers.sinks.envelope import Batch, Envelope
 from workers.spec import StreamSpec
+from workers.websocket.frames import Message
 
 VALUES: st.SearchStrategy[Any] = st.one_of(
     st.integers(-(10**20), 10**20), st.integers(0, 50).map(str), st.sampled_from([None, True, "", "x", [], {}, 1.5])

@@ -17,11 +17,11 @@ from tests.feed import Feed, Peer
 from tests.sinks import AT_NS, Noted, batch, context
 from tests.wait import until
 from workers.board import SINK_RETRIES
-from workers.preload import preload
+from workers.process.preload import preload
+from workers.process.wire import Preparation
 from workers.sinks import own
 from workers.sinks.interface import SinkFailed
 from workers.sinks.own import Own
-from workers.wire import Preparation
 
 IMPORT = "from tenured import Retry, Sink\n"
 TO_FILE = """

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 import pytest
 
-from workers.paced import NEVER_NS, QUEUE_MAX_BYTES, Frame, Paced
+from workers.stream.paced import NEVER_NS, QUEUE_MAX_BYTES, Frame, Paced
 
 S = 1_000_000_000
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.far_ends import batch, batches, numbers
-from workers.envelope import Batch, Envelope
+from workers.sinks.envelope import Batch, Envelope
 from workers.sinks.parcel import Limits, Parcel, parcels
 
 LINES = Envelope("trades/7", 12).lines

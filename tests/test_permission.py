@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from workers import floors
 from workers.board import ASKED, FLOORS, GRANTED, GRANTED_AT, REFUSED, Board
-from workers.permission import ASK_AGAIN_NS, NEVER_NS, Go, Permissions, Wait, valid_ns
+from workers.stream import floors
+from workers.stream.permission import ASK_AGAIN_NS, NEVER_NS, Go, Permissions, Wait, valid_ns
 
 S = 1_000_000_000
 HOST, OTHER = "feed.example:443", "other.example:443"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.pointer import NOTHING, Reader, compiled, find, text
+from workers.resuming.pointer import NOTHING, Reader, compiled, find, text
 
 # --- documents that remember how their numbers are written ---------------------------------------------------
 

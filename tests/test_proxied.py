@@ -17,10 +17,10 @@ from tests.child import Child, task
 from tests.feed import Feed, Peer
 from tests.tunnel import forwards_to
 from tests.wait import until
-from workers import proxy
 from workers.board import MESSAGES, OPEN
-from workers.proxy import Proxy
-from workers.upgrade import Refused
+from workers.websocket import proxy
+from workers.websocket.proxy import Proxy
+from workers.websocket.upgrade import Refused
 
 TLS = Path(__file__).with_name("tls")
 SECRET = "p%40ss-w0rd"  # as it stands in a url

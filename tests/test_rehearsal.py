@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from workers.board import Slot
-from workers.means import Means
-from workers.rehearsal import rehearse
-from workers.shard import prepare
+from workers.process.means import Means
+from workers.process.rehearsal import rehearse
 from workers.spec import Scope, Task
+from workers.stream.shard import prepare
 
 
 def refuse(means: Means, _scope: Scope) -> Callable[[Task, Slot, int], int]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.sequence import INTERVAL_NS, Gap, Position, Reports
+from workers.resuming.sequence import INTERVAL_NS, Gap, Position, Reports
 
 
 def gaps(*numbers: int | None) -> list[tuple[int, int]]:

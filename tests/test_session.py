@@ -9,9 +9,9 @@ from random import random
 
 import pytest
 
-from workers import session
-from workers.session import Dead, Idle, Policy, Probe, Refusal, Retry, Timing, Wait, answered, policy_of, watch
 from workers.spec import StreamSpec
+from workers.stream import session
+from workers.stream.session import Dead, Idle, Policy, Probe, Refusal, Retry, Timing, Wait, answered, policy_of, watch
 
 S = 1_000_000_000
 NOW_S = 1_750_000_000.0

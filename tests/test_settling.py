@@ -15,8 +15,8 @@ from tests.sinks import batch
 from tests.test_delivery import Recording, lane_of
 from tests.wait import until
 from workers.board import DEADLINE, HANDLER_ERRORS, MESSAGES, Board, Slot
-from workers.delivery import Direct
-from workers.settling import WAITING_MAX
+from workers.handling.settling import WAITING_MAX
+from workers.sinks.delivery import Direct
 from workers.sinks.discard import Discard
 from workers.testing import Rig
 

@@ -17,9 +17,9 @@ import pytest
 import tenured
 from tests.sinks import FORK, Noted, batch, context, expect_whole, write_rounds, writers
 from tests.wait import until
-from workers.envelope import Envelope
 from workers.sinks.choice import sink_of
 from workers.sinks.discard import Discard
+from workers.sinks.envelope import Envelope
 from workers.sinks.interface import BadSink
 from workers.sinks.jsonl import Jsonl
 from workers.sinks.own import Own

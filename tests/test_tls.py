@@ -15,12 +15,12 @@ from supervisor.rules import outdated
 from tests.child import Child, task
 from tests.feed import Feed, Peer
 from tests.wait import until
-from workers import tls
 from workers.board import MESSAGES, OPEN
-from workers.means import Means
-from workers.preload import preload
-from workers.tls import BadFile, Profile
-from workers.wire import Preparation
+from workers.process.means import Means
+from workers.process.preload import preload
+from workers.process.wire import Preparation
+from workers.websocket import tls
+from workers.websocket.tls import BadFile, Profile
 
 FILES = Path(__file__).with_name("tls")
 CA, CERT, KEY = (str(FILES / name) for name in ("ca.pem", "client.pem", "client.key"))

@@ -12,7 +12,7 @@ import pytest
 from supervisor import exits, unit
 from supervisor.configuration.keys import keys_of
 from tests.process.host import tenured
-from workers.child import oom_score_of_a_child
+from workers.process.child import oom_score_of_a_child
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPOSURE_MAX = 1.5

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from workers.session import NEVER_NS, Dead, Idle, Policy, Probe, Wait, policy_of
 from workers.spec import StreamSpec
-from workers.vigil import Vigil
+from workers.stream.session import NEVER_NS, Dead, Idle, Policy, Probe, Wait, policy_of
+from workers.stream.vigil import Vigil
 
 S = 1_000_000_000
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workers.tls import Profile
-from workers.wire import (
+from workers.process.wire import (
     TEXT_MAX_CHARS,
     Began,
     Ended,
@@ -24,6 +23,7 @@ from workers.wire import (
     receive,
     send,
 )
+from workers.websocket.tls import Profile
 
 Pair = tuple[socket.socket, socket.socket]
 

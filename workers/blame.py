@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 
-from workers.cause import without_source
+from workers.websocket.cause import without_source
 
 _SAID_MAX_BYTES = 300
 

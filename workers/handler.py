@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, Protocol, cast
 
-from workers.frames import Message
+from workers.websocket.frames import Message
 
 _NOT_PLAIN = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; `inspect` is large
 

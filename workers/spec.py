@@ -16,7 +16,7 @@ import json
 import os
 from dataclasses import dataclass
 
-from workers import environment
+from workers.process import environment
 
 _SIZE_BYTES = 8  # of the size in front of each part, in digits
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from workers import outgoing
-from workers.clock import Clock
-from workers.dispatch import Dispatch
-from workers.failures import Failure
-from workers.frames import Message
 from workers.handler import Handler, Shard, address_of, unusable
+from workers.handling.clock import Clock
+from workers.handling.dispatch import Dispatch
+from workers.handling.failures import Failure
 from workers.sinks.rig import SinkRig
 from workers.spec import StreamSpec
+from workers.websocket import outgoing
+from workers.websocket.frames import Message
 
 __all__ = ["Line", "Rig", "SinkRig"]
 

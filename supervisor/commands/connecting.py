@@ -24,7 +24,7 @@ from supervisor.configuration.values import nearest
 from supervisor.core.model import Start
 from supervisor.processes.server import described, scrubbed
 from supervisor.tasks import task_for
-from workers.wire import in_memory
+from workers.process.wire import in_memory
 
 _LEAVE_MS = 5000  # to start an interpreter, and to take leave of the far end
 
@@ -72,7 +72,7 @@ def _not_one(shard: str, settings: Settings) -> Failed:
 def _watched(task: bytes, connection: int, wait_ms: int, limit_s: float, environ: Mapping[str, str]) -> int:
     fd = in_memory(task, "tenured-request")
     # -B: nothing is written, not even compiled code
-    command = [sys.executable, "-P", "-B", "-m", "workers.tied", str(os.getpid()), "glimpse"]
+    command = [sys.executable, "-P", "-B", "-m", "workers.process.tied", str(os.getpid()), "websocket.glimpse"]
     for name, number in {"--task": fd, "--connection": connection, "--wait-ms": wait_ms}.items():
         command += [name, str(number)]
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 
-from workers import tls
+from workers.websocket import tls
 
 
 def dated(profile: tls.Profile) -> str:

@@ -22,9 +22,9 @@ from supervisor.configuration.stream_values import header_problem, rate_text
 from supervisor.configuration.subscriptions import json_problem
 from supervisor.configuration.values import NAME, nearest
 from supervisor.names import SHARDS_MAX
-from workers import tls
 from workers.spec import StreamSpec
 from workers.template import parse as parse_template
+from workers.websocket import tls
 
 _TLS_FILES = ("tls_ca", "tls_cert", "tls_key")
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))

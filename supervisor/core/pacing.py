@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from workers import floors
-from workers.permission import valid_ns
+from workers.stream import floors
+from workers.stream.permission import valid_ns
 
 RETRY_AFTER_MAX_NS = 3600 * 1_000_000_000  # a child that says more is mistaken
 _SECOND_NS = 1_000_000_000

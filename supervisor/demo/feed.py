@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from supervisor.demo.schedule import SECOND_NS, Schedule
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection

@@ -19,7 +19,7 @@ from typing import Self
 import psutil
 
 from supervisor.demo.plan import Plan
-from workers.kernel import boottime_ns, die_with_parent
+from workers.process.kernel import boottime_ns, die_with_parent
 
 GONE_TIMEOUT_MS = 5000
 MS_NS = 1_000_000

@@ -31,7 +31,7 @@ from supervisor.metrics.families import COUNTERS, GAUGES, OTHER, PER_SHARD
 from supervisor.metrics.gauges import Tally
 from supervisor.records import Snapshot
 from supervisor.writes import Applied, Outcome, Refused, Unknown
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 KEPT_NS = SECOND  # for how long a page that was rendered is given to others
 REST_S = 0.0002

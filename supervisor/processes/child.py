@@ -15,7 +15,7 @@ from supervisor.processes.child_events import Exited
 from supervisor.processes.server import described
 from workers import board as words_of
 from workers.board import Slot
-from workers.wire import Start
+from workers.process.wire import Start
 
 
 @dataclass(slots=True, eq=False)

@@ -37,11 +37,11 @@ from supervisor.processes.orphans import GRACE_NS, Undertaker
 from supervisor.processes.server import Seat, seen_dead
 from workers import board as words_of
 from workers.board import Board
-from workers.kernel import adopt_orphans, boottime_ns
+from workers.process.kernel import adopt_orphans, boottime_ns
+from workers.process.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
+from workers.process.wire import Ready as ServerReady
 from workers.spec import Task
-from workers.tls import Profile
-from workers.wire import Began, Ended, Failed, Message, Preparation, Start, Warned
-from workers.wire import Ready as ServerReady
+from workers.websocket.tls import Profile
 
 STATUS_MAX_S = 0.1
 
@@ -58,7 +58,7 @@ class Children:
         *,
         environment: Mapping[str, str],
         start_budget_s: float = 5.0,
-        run: str = "workers.shard:prepare",
+        run: str = "workers.stream.shard:prepare",
         now_ns: Callable[[], int] = boottime_ns,
     ) -> None:
         adopt_orphans()

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from supervisor.core import pacing
 from supervisor.core.pacing import Gate
 from supervisor.processes.child import Child
-from workers import floors
 from workers.board import ASKED, FLOORS, GRANTED, GRANTED_AT, REFUSED
+from workers.stream import floors
 
 _LOOK_EVERY_S = 0.005
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 from supervisor.processes.nursery import Died, Nursery, Request
 from supervisor.processes.server import Seat, Server
-from workers.wire import Message, Preparation, Start
+from workers.process.wire import Message, Preparation, Start
 
 
 class Nurseries:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from supervisor.processes.server import Seat, Server
-from workers.wire import Began, Ended, Failed, Message, Preparation, Ready, Start, Warned
+from workers.process.wire import Began, Ended, Failed, Message, Preparation, Ready, Start, Warned
 
 # So many requests are under way at most: none waits long for the others, and the link to the fork server cannot fill.
 _REQUESTS_MAX = 16

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from workers.wire import Garbled, Message, Preparation, Prepare, Ready, Start, Warned, in_memory, receive, send
+from workers.process.wire import Garbled, Message, Preparation, Prepare, Ready, Start, Warned, in_memory, receive, send
 
 _PREPARE_MAX_S = 30.0  # the trials and imports of handlers have budgets of their own, which take about half of it
 _EXIT_MAX_S = 1.0
@@ -202,7 +202,7 @@ class Server:
 
 
 def _spawned(seat: Seat, link_fd: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "workers.tied", str(os.getpid()), "forkserver"]
+    command = [sys.executable, "-P", "-m", "workers.process.tied", str(os.getpid()), "process.forkserver"]
     given = ["--link", str(link_fd), "--board", str(seat.board_fd), "--bell", str(seat.bell_fd)]
     return subprocess.Popen(
         [*command, *given, "--run", seat.run],

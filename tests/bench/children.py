@@ -38,7 +38,7 @@ from tests.process.conftest import ROOT, task
 from tests.process.host import COMMAND, Deaths, Host
 from tests.wait import until
 from workers.board import Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 ROUNDS = 5
 INTERPRETERS = 40

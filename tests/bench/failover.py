@@ -33,7 +33,7 @@ from tests.bench.fleet import AWS, ministack_table
 from tests.bench.lockers import Locker, locking, make_table
 from tests.process.host import Deaths, Host, overlaps, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1e9
 LEASES_S = (3, 10)

@@ -17,7 +17,7 @@ from supervisor.demo.feed_process import FeedProcess
 from tests import engines
 from tests.bench.figures import Figure, alternating, asked, in_folders, median, report
 from tests.process.host import Host, tenured, wait_streaming
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1e9
 SHARDS = 16

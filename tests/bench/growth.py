@@ -25,7 +25,7 @@ from supervisor.demo.feed_process import FeedProcess
 from tests.bench.figures import Figure, asked, cpu_s, in_folders, median, p99, pss_mb, report, spread
 from tests.process.host import Host, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 COUNTS = (10, 50, 200, 500)
 LEASE_S = 10.0

@@ -31,7 +31,7 @@ from tests.process.hand import DynamoHand, Hand, SqliteHand
 from tests.process.host import Deaths, Host, wait_streaming
 from tests.proxy import FaultProxy
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 MS_NS = 1e6
 RENEW_MS = 400

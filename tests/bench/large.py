@@ -25,7 +25,7 @@ from tests.child import process, task
 from tests.feed import BINARY, TEXT, frame
 from tests.wait import until
 from workers.board import DEADLINE, MESSAGES, OPEN, Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 MIB = 1024 * 1024
 SIZES = (8, 16, 32, 64)

@@ -25,7 +25,7 @@ from typing import Any, Self
 import boto3
 
 from tests.engines import Engine
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 REGION = "us-east-1"
 KEYS = {"update_item": ("lease",), "python-dynamodb-lock": ("lock_key", "sort_key")}

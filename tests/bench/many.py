@@ -21,7 +21,7 @@ from tests.bench.firehose import in_time
 from tests.child import process, task
 from tests.wait import until
 from workers.board import DEADLINE, MESSAGES, OPEN, Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 CONNECTIONS, PER_SECOND, BYTES = 25, 10_000, 200
 GOAL = 2.0

@@ -30,7 +30,7 @@ from tests.process.host import Deaths, Host, tenured, wait_streaming
 from tests.process.promises import deadlines_ns, renewed_ns
 from tests.proxy import FaultProxy
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1e9
 MS_NS = 1e6

@@ -29,7 +29,7 @@ from tests.bench.receivers import RECEIVERS
 from tests.child import process, task
 from tests.wait import until
 from workers.board import DEADLINE, MESSAGES, Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SIZES = (100, 1024)
 OURS = "tenured"

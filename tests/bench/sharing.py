@@ -28,7 +28,7 @@ from tests.bench.fleet import AWS, made
 from tests.process.host import Host
 from tests.proxy import FaultProxy
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1e9
 LEASE = "10s"

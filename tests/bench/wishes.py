@@ -25,7 +25,7 @@ from tests.bench.figures import Figure, in_folders, report, spread
 from tests.bench.fleet import AWS
 from tests.process.host import Deaths, Host, tenured, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1e9
 LEASE = "10s"

@@ -17,8 +17,8 @@ from tests.far_ends import Told, batches, context, names
 from tests.faults import EatAnswers, Reply, server_error
 from tests.proxy import FaultProxy
 from tests.sinks import batch
-from workers.envelope import Batch
 from workers.sinks.choice import sink_of
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import Sink
 
 SINKS = ("jsonl", "stdout", "http", "kinesis", "sqs", "fifo")

@@ -15,7 +15,7 @@ import pytest
 from supervisor.processes.child_events import ChildEvent, Exited, ExitStatus, Started, StartFailed
 from supervisor.processes.children import Children
 from workers.board import Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 from workers.spec import Scope, StreamSpec, Task
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ import psutil
 from supervisor.demo.feed_process import FeedProcess
 from supervisor.demo.record import Delivery, delivery
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 COMMAND = [sys.executable, "-P", "-m", "supervisor.cli"]
 

@@ -21,7 +21,7 @@ from supervisor.processes.child_events import ChildEvent
 from supervisor.processes.children import Children
 from tests.process.conftest import task
 from workers.board import Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 
 def say(event: ChildEvent) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.faults import Seen
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 MS_NS = 1_000_000
 SECOND_NS = 1_000_000_000

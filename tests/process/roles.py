@@ -17,7 +17,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-from workers import floors
 from workers.board import (
     ASKED,
     FLOORS,
@@ -29,10 +28,11 @@ from workers.board import (
     STARTED,
     Slot,
 )
-from workers.child import Run
-from workers.kernel import boottime_ns
-from workers.means import Means
+from workers.process.child import Run
+from workers.process.kernel import boottime_ns
+from workers.process.means import Means
 from workers.spec import Scope, Task
+from workers.stream import floors
 
 
 def play(means: Means, scope: Scope) -> Run:

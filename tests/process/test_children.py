@@ -18,9 +18,9 @@ from supervisor.processes.server import scrubbed
 from tests.process.conftest import House, task
 from tests.wait import until
 from workers.board import EPOCH, SLOTS
-from workers.kernel import boottime_ns
-from workers.tls import Profile
-from workers.wire import Ended
+from workers.process.kernel import boottime_ns
+from workers.process.wire import Ended
+from workers.websocket.tls import Profile
 
 
 @pytest.fixture

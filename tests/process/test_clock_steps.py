@@ -9,7 +9,7 @@ from supervisor.demo.feed_process import FeedProcess
 from tests.process.hand import Row, SqliteHand
 from tests.process.host import Host, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1_000_000_000
 LEASE_S = 3.0

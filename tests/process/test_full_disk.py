@@ -12,7 +12,7 @@ from tests.child import process, task
 from tests.feed import Feed, Peer
 from tests.wait import until
 from workers.board import DEADLINE, SINK_RETRIES, STARTED, Board
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 MESSAGES = 2000
 SMALL_DISK = (

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.process.conftest import House
-from workers import floors
 from workers.board import FLOORS, GRANTED
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
+from workers.stream import floors
 
 
 def times(path: Path) -> list[int]:

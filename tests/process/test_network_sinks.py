@@ -82,7 +82,7 @@ def test_only_a_child_whose_sink_is_at_aws_gets_what_signs_requests_and_loads_th
 
 
 def test_what_all_children_load_has_no_library_of_a_network_sink() -> None:
-    code = "import sys, workers.forkserver, workers.shard; print(*sys.modules)"
+    code = "import sys, workers.process.forkserver, workers.stream.shard; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     unwanted = {"boto3", "botocore", "http.client", "email", "random", "threading", "workers.sinks.post"}
     assert set(done.stdout.split()) & unwanted == set()

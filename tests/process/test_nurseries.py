@@ -15,7 +15,7 @@ import pytest
 
 from supervisor.processes.child_events import Complaint, Exited, ExitStatus, Ready, Started, StartFailed
 from tests.process.conftest import House
-from workers.tls import Profile
+from workers.websocket.tls import Profile
 
 
 def servers() -> list[int]:
@@ -26,7 +26,7 @@ def servers() -> list[int]:
             command = " ".join(process.cmdline())
         except psutil.NoSuchProcess:
             continue
-        if "workers.tied" in command or command.startswith("tenured: fork server"):
+        if "workers.process.tied" in command or command.startswith("tenured: fork server"):
             found.append(process.pid)
     return found
 

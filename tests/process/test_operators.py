@@ -242,9 +242,7 @@ def test_shards_are_paused_and_resumed_by_a_pattern_and_twice_is_as_good_as_once
         assert all(f" runs at {id_of(a)}, epoch " in line for line in done.stdout.splitlines())
         wait_streaming(fleet.feed, a.shards)
         assert "s/0 is not paused, it runs at" in fleet.tell("resume", "s/0").stdout
-        told = fleet.tell(
-            "pause", "s/1", "--no-wait"
-        ).stdout  # depends on who is quicker
+        told = fleet.tell("pause", "s/1", "--no-wait").stdout  # depends on who is quicker
         assert told == f"s/1 is paused as soon as {id_of(a)} has stopped it\n" or told.startswith("s/1 is paused, ")
         until(lambda: fleet.row("s/1")["owner"] is None, 10, 0.02)
 

@@ -23,7 +23,7 @@ from tests.process.promises import deadlines_ns, renewed_ns
 from tests.process.troubles import ALL, Trouble, troubles
 from tests.proxy import FaultProxy
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 pytestmark = pytest.mark.alone
 

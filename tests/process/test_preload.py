@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.preload import Preloaded, preload
-from workers.wire import Preparation
+from workers.process.preload import Preloaded, preload
+from workers.process.wire import Preparation
 
 BUDGET_S = 1.0
 

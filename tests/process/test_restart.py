@@ -21,7 +21,7 @@ from supervisor.incarnations import IDS_MAX
 from tests.process.hand import SqliteHand
 from tests.process.host import Host, overlaps, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1_000_000_000
 LONG_S, SHORT_S = 10, 3

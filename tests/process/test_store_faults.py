@@ -24,7 +24,7 @@ from tests.process.hand import DynamoHand
 from tests.process.host import Deaths, Host, overlaps, tenured, wait_streaming
 from tests.proxy import FaultProxy
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 pytestmark = pytest.mark.alone
 

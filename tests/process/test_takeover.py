@@ -14,7 +14,7 @@ from supervisor.demo.feed_process import FeedProcess
 from tests import engines
 from tests.process.host import Host, alive, overlaps, streaming, tenured, wait_streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SECOND_NS = 1_000_000_000
 LEASE_S = 3.0

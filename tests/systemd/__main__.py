@@ -15,7 +15,7 @@ from tests.systemd.image import prepare
 from tests.systemd.machine import Machine, obstacle
 from tests.systemd.scenarios import SCENARIOS, Scenario
 from tests.systemd.service import Service, seconds_since
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tests.systemd.memory import memory_bound
 from tests.systemd.service import LABEL, LEASE_S, SHARDS, Service, configuration, seconds_since
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 KILL_MAX_S = 4.0
 OUTAGE_S = 30.0

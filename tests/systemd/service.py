@@ -14,7 +14,7 @@ from supervisor.demo.record import Connection
 from tests.systemd.image import ROOT, copy_sources
 from tests.systemd.machine import Machine
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 PORT = 9100
 SHARDS = [f"s/{index}" for index in range(4)]

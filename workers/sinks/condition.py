@@ -14,9 +14,9 @@ import _thread
 import time
 
 from workers.board import SINK_RETRIES, SINK_STALLED, SINK_WAITING, Slot
-from workers.delivery import end_if_fenced
-from workers.kernel import boottime_ns
 from workers.log import Log, Value
+from workers.process.kernel import boottime_ns
+from workers.sinks.delivery import end_if_fenced
 from workers.sinks.interface import SinkAway
 from workers.troubles import Troubles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workers.envelope import Batch
+from workers.sinks.envelope import Batch
 
 
 class Discard:

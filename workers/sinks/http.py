@@ -20,14 +20,14 @@ import re
 import time
 import zlib
 
-from workers.retry_after import retry_after_s
 from workers.sinks.address import http_address
 from workers.sinks.interface import BadSink, SinkContext
 from workers.sinks.outcome import Again, Outcome, Refused, Safe, Unfit
 from workers.sinks.parcel import Limits, Parcel
 from workers.sinks.post import Answer, Poster, Unanswered
-from workers.target import variables_of
+from workers.stream.target import variables_of
 from workers.template import TemplateError, parse
+from workers.websocket.retry_after import retry_after_s
 
 _EVENTS_MAX = 500  # where `sink_batch` says nothing
 _SIZE_MAX_BYTES = 1024 * 1024

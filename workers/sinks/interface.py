@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.envelope import Batch, Envelope
 from workers.log import Value
+from workers.sinks.envelope import Batch, Envelope
 from workers.spec import Task
 
 

@@ -22,7 +22,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from workers.envelope import Batch
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import BadSink, SinkContext, SinkFailed
 from workers.sinks.rotation import Rotation, name_problem
 

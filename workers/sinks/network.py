@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from workers.envelope import Batch
 from workers.sinks.carrier import Carrier
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import SinkContext
 from workers.sinks.outcome import Outcome
 from workers.sinks.parcel import Limits, Parcel, parcels

@@ -23,11 +23,11 @@ from datetime import UTC, datetime, timedelta
 
 from workers.blame import file_of, in_words
 from workers.chance import chance
-from workers.envelope import Batch
-from workers.frames import Message
 from workers.handler import BadHandler, Shard, load
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import BadSink, SinkContext, SinkFailed
 from workers.spec import Scope
+from workers.websocket.frames import Message
 
 _EVENTS_MAX = 500
 AFTER_MAX_S = 3600.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from workers.envelope import Batch
+from workers.sinks.envelope import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 from workers.sinks.address import HttpAddress, place_of
 from workers.sinks.limited import Limited, Overdue
 

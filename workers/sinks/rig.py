@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
-from workers.envelope import Batch, Envelope
-from workers.frames import Message
 from workers.handler import unusable
 from workers.log import Value
+from workers.sinks.envelope import Batch, Envelope
 from workers.sinks.interface import SinkAway, SinkContext, SinkFailed
 from workers.sinks.own import Own, Sink
 from workers.spec import Scope, StreamSpec, Task
+from workers.websocket.frames import Message
 
 S = TypeVar("S", bound=Sink)
 

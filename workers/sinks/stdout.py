@@ -23,7 +23,7 @@ import select
 import signal
 from collections.abc import Sequence
 
-from workers.envelope import Batch
+from workers.sinks.envelope import Batch
 from workers.sinks.interface import SinkContext
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

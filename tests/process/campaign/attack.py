@@ -23,7 +23,7 @@ from tests.process.campaign.story import SECOND_NS, Life, Strike
 from tests.process.campaign.victims import frozen, killed, living, titled
 from tests.process.host import Host, alive
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 TICK_S = 0.02
 GONE_NS = 2 * SECOND_NS  # every process of a killed supervisor, on a machine that is busy

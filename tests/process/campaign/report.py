@@ -11,7 +11,7 @@ from tests.bench.figures import HEAD, Figure, line
 from tests.process.campaign.history import history, log_entries
 from tests.process.campaign.judge import POLL_S, Judgement, judge, percentile
 from tests.process.campaign.story import SECOND_NS, Story
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 SHOWN_MAX = 5
 

@@ -25,7 +25,7 @@ from tests.process.campaign.story import SECOND_NS, Story, Strike
 from tests.process.campaign.watch import RowWatch
 from tests.process.host import Host, streaming
 from tests.wait import until
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 FAULTS_PER_S = 0.8  # more than 300 struck in ten minutes, although a third cannot be
 RATE = 20

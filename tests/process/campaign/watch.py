@@ -14,7 +14,7 @@ from typing import Any, Self
 from tests.process.campaign.store import Busy
 from tests.process.campaign.story import Owning, Strike
 from tests.process.hand import Row
-from workers.kernel import boottime_ns
+from workers.process.kernel import boottime_ns
 
 EVERY_S = 0.2
 

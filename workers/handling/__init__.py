@@ -1,0 +1,1 @@
+"""Between the connections and a user's handler: order, slices, timers, failures."""
