@@ -68,9 +68,13 @@ def alternating(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
 
 def spread(values: Sequence[float], unit: str) -> str:
     """`values` as one phrase: median, 99th percentile, highest, and of how many."""
-    return (
-        f"median {statistics.median(values):.2f}, p99 {p99(values):.2f}, max {max(values):.2f} {unit} of {len(values)}"
-    )
+    median, tail, highest = (number(value) for value in (statistics.median(values), p99(values), max(values)))
+    return f"median {median}, p99 {tail}, max {highest} {unit} of {len(values)}"
+
+
+def number(value: float) -> str:
+    """Three digits say what a measurement can say; counts are shown whole."""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def p99(values: Sequence[float]) -> float:
@@ -83,7 +87,7 @@ HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"
 
 
 def line(figure: Figure) -> str:
-    value = f"{figure.value:.2f} {figure.unit}"
+    value = f"{number(figure.value)} {figure.unit}"
     verdict = "" if not figure.goal else "met" if figure.met else "MISS"
     return f"{figure.name:<58}{value:>12}{figure.goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
 

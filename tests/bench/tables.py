@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, number
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "figures.json"
@@ -67,16 +67,11 @@ def _table(record: Record, part: str, words: str) -> str:
 
 
 def _row(figure: Figure, name: str) -> str:
-    return f"| {name} | {_number(figure.value)} {figure.unit} | {_goal(figure)} | {figure.detail} |"
+    return f"| {name} | {number(figure.value)} {figure.unit} | {_goal(figure)} | {figure.detail} |"
 
 
 def _figure(row: dict[str, Any]) -> Figure:
     return Figure(**{name: value for name, value in row.items() if name != "met"})
-
-
-def _number(value: float) -> str:
-    """Three digits say what a measurement can say; counts are shown whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _goal(figure: Figure) -> str:
