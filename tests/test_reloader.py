@@ -40,7 +40,7 @@ def test_of_a_mistake_the_fleet_is_told_nothing_that_the_file_says_and_the_log_a
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "tenured.ini"
-    file.write_text("[supervisor]\nstore = sqlite:///l.db\n[stream:a]\nurl = ws://x/\n")
+    file.write_text("[supervisor]\nstore = sqlite:///l.db\n[stream:a]\nurl = wss://x/\n")
     owner = Owner(load(str(file), {}))
     file.write_text(file.read_text() + "tls_ca = /nowhere/ca.pem\nmax_message = 1MB\n")
     with (tmp_path / "log").open("w") as log:
@@ -50,6 +50,6 @@ def test_of_a_mistake_the_fleet_is_told_nothing_that_the_file_says_and_the_log_a
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert [line["reason"] for line in lines if line["event"] == "config.rejected"] == [
         f"{file}:5: tls_ca: there is no file /nowhere/ca.pem",
-        f"{file}:6: max_message is '1MB', expected a size such as 64KiB or 1MiB",
+        f"{file}:6: max_message is '1MB', expected a size such as 64KiB or 1MiB (did you mean 1MiB?)",
     ]
     assert owner.told == [f"{file}:5: tls_ca: there is no such file (and 1 more)"]

@@ -149,7 +149,7 @@ def test_no_name_can_move_the_cursor_or_be_markup() -> None:
     evil = lease("t/\x1b[2J[red]\n", owner="[/bold]x\ud800\u202e", history=("\x1b]0;x\x07",))
     fleet = seen(member(ME), *FULL, evil, bad={"k\x07": "why"})
     text = text_of(fleet)
-    assert "t/\\x1b[2J[red]\\x0a" in text
+    assert "t/\\x1b[2J[red]\\n" in text
     assert r"[/bold]x\ud800\u202e" in text
     assert r"the row k\x07 does not parse: why" in text
     assert text.replace("\n", "").isprintable()

@@ -48,7 +48,7 @@ class ChatGateway:
     # --- what tests want ------------------------------------------------------------------------------------
 
     def ask_to_reconnect(self) -> None:
-        for line in self._due_s:
+        for line in list(self._due_s):  # connections come and go meanwhile
             line.send({"op": RECONNECT, "d": None})
 
     def forget_sessions(self) -> None:
