@@ -34,7 +34,8 @@ def check(tmp_path: Path) -> Check:
     def call(
         keys: str, *arguments: str, shard: str = "trades/7", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        text = f"[supervisor]\nstore = sqlite:///leases.db\nstart_timeout = 1s\n[stream:trades]\nshards = 0-9\n{keys}\n"
+        stream = "[stream:trades]\nshards = 0-9\nheader.Shard = ${shard}"
+        text = f"[supervisor]\nstore = sqlite:///leases.db\nstart_timeout = 1s\n{stream}\n{keys}\n"
         file = tmp_path / "tenured.ini"
         file.touch(0o600)
         file.write_text(text)
@@ -110,6 +111,22 @@ subscribe = {{"from": "${{checkpoint:-0}}"}}
         assert said["upgraded"].startswith("the server answered 101 after ")
         assert said["subscribed"] == "2 sent"
         assert said["message"].endswith(r" ms, 18 characters: good \x1b[31m morning")
+
+
+def test_what_each_pointer_finds_in_the_first_message_is_a_line(check: Check) -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.text('{"seq": 41, "price": 1.10}')
+        peer.serve()
+
+    with Feed(behave) as feed:
+        done = check(f"url = {feed.url}/?from=${{checkpoint:-0}}\ncheckpoint = /sq\nid = /price\nsequence = /seq")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-3:] == [
+        "checkpoint  /sq: not in this message (it has seq, price)",
+        "id          /price: 1.10",
+        "sequence    /seq: 41",
+    ]
 
 
 def test_a_silent_server_is_a_good_connection_without_a_message() -> None:

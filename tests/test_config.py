@@ -346,6 +346,30 @@ def test_one_key_has_one_rate(write: Callable[..., str], first: str, second: str
     load(write(stream=f"{second}\n{news}"), {})
 
 
+def test_a_mistake_in_a_stream_hides_no_conflict_of_rates(write: Callable[..., str]) -> None:
+    news = "[stream:news]\nurl = wss://feed.example/news\nconnect_rate = 10/s\nmax_message = 1\n"
+    found = problems(write(stream=f"connect_rate = 5/s\nreconnect_min = 2m\n{news}"))
+    assert [problem.split(" ")[1] for problem in found] == ["reconnect_min", "connect_rate", "max_message"]
+
+
+def test_a_token_that_nothing_asks_for_is_warned_of(write: Callable[..., str]) -> None:
+    sentence = "6: checkpoint: its token is never used, since no url, subscribe or header.NAME has ${checkpoint}"
+    (warning,) = examine(write(stream="checkpoint = /seq\n"), {}).warnings
+    assert sentence in warning
+    for user in ("header.From = ${checkpoint}", "subscribe = ${checkpoint:-0}", "handler = a.b:C"):
+        assert examine(write(stream=f"checkpoint = /seq\n{user}\n"), {}).warnings == ()
+
+
+def test_shards_that_all_open_one_connection_are_warned_of(write: Callable[..., str]) -> None:
+    (warning,) = examine(write(stream="shards = 0-3\n"), {}).warnings
+    assert (
+        "6: shards: all 4 shards open the same connection: no url, subscribe or header.NAME has ${index} or" in warning
+    )
+    for different in ("header.Shard = ${shard}", "subscribe = ${index}", "handler = a.b:C"):
+        assert examine(write(stream=f"shards = 0-3\n{different}\n"), {}).warnings == ()
+    assert examine(write(stream="shards = 7-7\n"), {}).warnings == ()
+
+
 def test_one_token_cannot_stand_for_several_feeds(write: Callable[..., str]) -> None:
     text = MINIMAL.replace("wss://feed.example/ws", "\n  wss://a.example/1\n  wss://a.example/2")
     (problem,) = problems(write(text + "checkpoint = /seq\n"))
@@ -545,7 +569,8 @@ def test_a_message_that_looks_like_json_and_is_none_is_told_with_its_place(
     write: Callable[..., str], tmp_path: Path, text: str, expected: str
 ) -> None:
     (tmp_path / "token").write_text(SECRET)
-    (warning,) = examine(write(stream=f"shards = 0-1, eu\nsubscribe =\n  fine\n  {text}\n"), {}).warnings
+    url = MINIMAL.replace("/ws", "/${index}")
+    (warning,) = examine(write(url, stream=f"shards = 0-1, eu\nsubscribe =\n  fine\n  {text}\n"), {}).warnings
     assert ":7: subscribe begins like JSON, but is none for trades/" in warning
     assert expected in warning
     assert SECRET not in warning
@@ -558,7 +583,7 @@ def test_messages_that_are_json_or_do_not_look_like_it_are_fine(
     write: Callable[..., str], tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "token").write_text('with "quotes"')
-    source = write(stream=f"shards = 0-1\nsubscribe = {text}\n")
+    source = write(MINIMAL.replace("/ws", "/${index}"), stream=f"shards = 0-1\nsubscribe = {text}\n")
     assert examine(source, {"X": "{no json"}).warnings == ()
 
 
@@ -652,7 +677,16 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("header.A = ${shrd}", "header.A: a ${...} is no name, did you mean ${shard}?"),
         ("header.A = ${HOME}", "a variable of the environment is ${env:NAME}; a dollar itself is written $$"),
         ("sink = jsonl:x\nsink_keep = 3", "sink_keep has no effect without sink_rotate_size or sink_rotate_every"),
-        ("checkpoint = seq", "checkpoint is 'seq', expected a JSON pointer such as /seq or /data/0/id"),
+        ("checkpoint = seq", "expected a JSON pointer such as /seq or /data/0/id (did you mean /seq?)"),
+        ("id = $.id", "(did you mean /id?)"),
+        ("sequence = $.data[0].seq", "(did you mean /data/0/seq?)"),
+        ("id = data.id", "(did you mean /data/id?)"),
+        ("tls_verify = false", "the certificate of a server is always verified; tls_ca names those to trust"),
+        ("timeout = 10s", "the timeouts are connect_timeout, ping_timeout, frame_timeout and idle_timeout"),
+        ("sink = jsonl:x\nsink_rotate_size = 100", "sink_rotate_size is '100', expected a size from 64KiB to 1024GiB"),
+        ("max_age = 30", "(did you mean 30s?)"),
+        ("connect_timeout = 90000", "connect_timeout is '90000', expected a duration from 100ms to 1h"),
+        ("wss://feed.example/2", "several urls are indented lines of one url key"),
         ("id = /a~2", "id needs a JSON pointer such as /seq or /data/0/id, in which ~1 stands for / and ~0 for ~"),
         ("checkpoint_retries = -1", "checkpoint_retries is '-1', expected a number from 0 to 1000"),
         ("on_gap = reconnect", "on_gap has no effect without sequence; say where in a message its number is"),
@@ -660,7 +694,7 @@ def test_secrets_in_a_public_file_are_found_by_their_names(
         ("idle_timeout = 1", "idle_timeout is '1', expected off or a duration such as 250ms, 10s, 5m or 1h"),
         ("connect_rate = 5", "connect_rate is '5', expected off, or a rate such as 5/s, 0.5/s or 300/m"),
         ("send_rate = 0/s", "send_rate is '0/s', expected off, or a rate such as 5/s, 0.5/s or 300/m"),
-        ("proxy = socks5://x:1", "proxy needs none, env, or a proxy such as http://proxy.internal:3128"),
+        ("proxy = socks5://x:1", "such as http://proxy.internal:3128; SOCKS is not supported"),
         ("tls_cert = none.pem", "tls_cert: there is no file "),
         ("tls_min_version = 1.1", "tls_min_version is '1.1', expected one of 1.2, 1.3"),
         ("header.Sec-WebSocket-Extensions = permessage-deflate", "has a key of its own: compression = deflate"),
@@ -696,6 +730,30 @@ def test_a_bad_value_of_a_stream_is_answered_with_what_is_right(
 def test_a_url_that_is_none_is_refused(write: Callable[..., str], url: str, expected: str) -> None:
     (problem,) = problems(write(MINIMAL.replace("wss://feed.example/ws", url)))
     assert problem.startswith(f"5: url needs {expected}")
+
+
+def test_all_placeholders_that_mean_nothing_are_told_with_what_else_is_wrong_in_the_url(
+    write: Callable[..., str],
+) -> None:
+    url = "http://h/${shrd}?a=${emv:X}&b=${index}&c=${env:NOPE}"
+    found = problems(write(MINIMAL.replace("wss://feed.example/ws", url)))
+    assert [re.sub(" expected| and what.*", "", problem.partition(";")[0]) for problem in found] == [
+        "5: url needs a URL that begins with ws:// or wss:// (did you mean ws://?)",
+        "5: url, character 10: a ${...} is no name, did you mean ${shard}?",
+        "5: url, character 20: a ${...:...} asks an unknown source, env, file, credential",
+        "5: url: ${env:NOPE} is not set in the environment",
+    ]
+
+
+def test_all_placeholders_that_a_plain_key_cannot_have_are_told(write: Callable[..., str]) -> None:
+    found = problems(write(extra="fleet = ${shard}${index}${env:NOPE}"))
+    assert sorted(problem.split(" ")[2] for problem in found) == ["${env:NOPE}", "${index}", "${shard}"]
+
+
+def test_the_list_of_all_keys_stands_in_one_message_at_most(write: Callable[..., str]) -> None:
+    found = problems(write(stream="xyzzy = 1\nqqqqq = 2\n"))
+    assert ["expected one of shards, url" in problem for problem in found] == [True, False]
+    assert found[1].endswith("`tenured example` shows all that there are")
 
 
 @pytest.mark.parametrize("key", ["tls_ca = ./ca.pem", "tls_cert = ./c.pem", "tls_min_version = 1.3"])

@@ -33,7 +33,7 @@ FILE_MAX_BYTES = 65_536
 _DOUBLED = "a dollar itself is written $$"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _NOT_UTF_8 = re.compile("[\ud800-\udfff]")  # what Python makes of such bytes; to encode it would raise, and quote it
-_DOLLAR = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
+DOLLAR = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
 
 
 class TemplateError(ValueError):
@@ -117,7 +117,7 @@ def parse(text: str) -> Template:
     parts: list[str | Placeholder] = []
     literal = ""
     position = 0
-    for match in _DOLLAR.finditer(text):
+    for match in DOLLAR.finditer(text):
         literal += text[position : match.start()]
         position = match.end()
         if match[0] == "$$":

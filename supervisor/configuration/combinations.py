@@ -61,6 +61,24 @@ def mistakes(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, st
     return found
 
 
+def doubts(values: Mapping[str, Any], written: Set[str]) -> list[tuple[str, str]]:
+    """What is possible and hardly meant, as `mistakes`. A handler may use what the file does not."""
+    urls = values["url"]
+    if "handler" in written or not urls:
+        return []
+    texts = (*urls, *(values["subscribe"] or ()), *(text for text in values["header."].values() if text))
+    asked = {name for text in texts for name in parse_template(text).names()}
+    found: list[tuple[str, str]] = []
+    if values["checkpoint"] and "checkpoint" not in asked:
+        sentence = "checkpoint: its token is never used, since no url, subscribe or header.NAME has ${checkpoint}"
+        found.append(("checkpoint", f"{sentence} and there is no handler"))
+    shards = len(values["shards"] or ())
+    if shards > 1 and not {"shard", "index"} & asked:
+        sentence = f"all {shards} shards open the same connection: no url, subscribe or header.NAME has ${{index}}"
+        found.append(("shards", f"shards: {sentence} or ${{shard}}"))
+    return found
+
+
 def rates(first: str, rate: str, second: str, other: str, key: str) -> str:
     """What to say of two sections with one `connect_key` and different rates."""
     said = f"connect_rate is {other} here and {rate} in [{first}], but both have the connect_key {key}"

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from supervisor.configuration import repeated, slips
+from supervisor.configuration import placeholders, repeated, slips, strangers
 from supervisor.configuration.ini import Document, Entry, Place, Problem, Section
 from supervisor.configuration.keys import STREAM, SUPERVISOR, Key, find, keys_of, meant
-from workers.template import TemplateError
 from workers.template import parse as parse_template
 
 
@@ -28,6 +27,7 @@ class Reading:
     needed: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)  # the kinds of sections whose keys a problem has named
 
     @property
     def base(self) -> Path:
@@ -58,7 +58,7 @@ def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[
     for name, entry in section.entries.items():
         known = find(kind, name)
         if known is None:
-            reading.complain(entry.place, _unknown(kind, name, section.name))
+            reading.complain(entry.place, _unknown(reading, kind, name, section.name))
         elif known.name.endswith("."):
             found[known.name][name.removeprefix(known.name)] = value_of(reading, known, name, entry, variables)
         else:
@@ -66,14 +66,22 @@ def values_of(reading: Reading, kind: str, section: Section, variables: Mapping[
     return found
 
 
-def _unknown(kind: str, name: str, section: str) -> str:
+def _unknown(reading: Reading, kind: str, name: str, section: str) -> str:
     other, place = (STREAM, "a [stream:NAME]") if kind == SUPERVISOR else (SUPERVISOR, "[supervisor]")
     if find(other, name):
         return f"{repeated.key(name)} is a key of {place}, and stands in [{repeated.section(section)}]; move it there"
-    near = meant(kind, name)
-    known = ", ".join(f"{key}NAME" if key.endswith(".") else key for key in keys_of(kind))
-    hint = f"did you mean {repeated.key(near)}?" if near else f"expected one of {known}"
-    return f"unknown key {repeated.key(name)} in [{repeated.section(section)}], {hint}"
+    hint = strangers.said(name) if kind == STREAM else ""
+    if not hint and (near := meant(kind, name)):
+        hint = f"did you mean {repeated.key(near)}?"
+    return f"unknown key {repeated.key(name)} in [{repeated.section(section)}], {hint or _known(reading, kind)}"
+
+
+def _known(reading: Reading, kind: str) -> str:
+    """The keys that there are, once: a list of them beside each mistake would bury the mistakes."""
+    if kind in reading.listed:
+        return "`tenured example` shows all that there are"
+    reading.listed.add(kind)
+    return f"expected one of {', '.join(f'{key}NAME' if key.endswith('.') else key for key in keys_of(kind))}"
 
 
 def value_of(reading: Reading, key: Key, name: str, entry: Entry, variables: Mapping[str, str]) -> Any:
@@ -96,10 +104,10 @@ def value_of(reading: Reading, key: Key, name: str, entry: Entry, variables: Map
 
 def _value(reading: Reading, key: Key, name: str, text: str, place: Place, variables: Mapping[str, str]) -> Any:
     """One value; None after a complaint."""
-    try:
-        template = parse_template(text)
-    except TemplateError as error:
-        return reading.complain(place, f"{name}: {error}")
+    sentences, text = placeholders.mistakes(text)
+    for sentence in sentences:
+        reading.complain(place, f"{name}, {sentence}" if len(sentences) > 1 else f"{name}: {sentence}")
+    template = parse_template(text)
     if key.template:
         for source, sentence in template.missing(reading.environ, reading.base, reading.credentials):
             if source in reading.needed:
@@ -108,16 +116,16 @@ def _value(reading: Reading, key: Key, name: str, text: str, place: Place, varia
                 reading.warn(place, f"{name}: {sentence}")
     else:
         early = [plain for plain in template.names() if plain not in variables]
-        if early:
-            return reading.complain(
-                place, f"{name}: ${{{early[0]}}} has no value here, only in url, subscribe and header.NAME"
-            )
-        try:
-            expanded = template.expand(variables, reading.environ, reading.base, reading.credentials)
-        except TemplateError as error:
-            return reading.complain(place, f"{name}: {error}", f"{name}: what a placeholder names cannot be had")
+        for plain in early:
+            reading.complain(place, f"{name}: ${{{plain}}} has no value here, only in url, subscribe and header.NAME")
+        absent = template.missing(reading.environ, reading.base, reading.credentials)
+        for _, sentence in absent:
+            reading.complain(place, f"{name}: {sentence}", f"{name}: what a placeholder names cannot be had")
+        if sentences or early or absent:
+            return None  # of a value that is not known nothing else can be said
+        text_of_key = template.expand(variables, reading.environ, reading.base, reading.credentials)
     try:
-        value = key.parse(text if key.template else expanded, reading.base)
+        value = key.parse(text if key.template else text_of_key, reading.base)
     except ValueError as error:
         right = f"{error}{slips.hint(text)}"
         shown = repeated.value(text) if key.parse.plain else ""

@@ -32,6 +32,17 @@ def _is_quoted(text: str) -> bool:
     return len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES
 
 
+# --- JSON pointers ----------------------------------------------------------------------------------------
+
+_STEPS = re.compile(r"(?:\$\.?)?([A-Za-z_][\w-]*(?:\.[A-Za-z_0-9][\w-]*|\[[0-9]{1,9}\])*)", re.ASCII)
+
+
+def pointer_meant(text: str) -> str:
+    """`seq`, `data.id`, `$.data[0].id` as a JSON pointer; empty: it is no such thing."""
+    match = _STEPS.fullmatch(text)
+    return "/" + match[1].replace("[", ".").replace("]", "").replace(".", "/") if match else ""
+
+
 # --- numbers with a unit ----------------------------------------------------------------------------------
 
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?\s*([A-Za-z]{0,12})")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from supervisor.configuration import slips
 from supervisor.configuration.values import accepting, nearest, path
 from workers.sinks.address import check as check_address
 from workers.template import parse as parse_template
@@ -68,7 +69,9 @@ def sink(text: str, base: Path) -> str:
 @accepting("a JSON pointer (RFC 6901) such as /seq or /data/0/id", plain=True)
 def pointer(text: str, base: Path) -> str:
     if not re.fullmatch(r"(/([^~/]|~[01])*)+", text):
-        raise ValueError("a JSON pointer such as /seq or /data/0/id, in which ~1 stands for / and ~0 for ~")
+        near = slips.pointer_meant(text)
+        hint = f" (did you mean {near}?)" if near else ", in which ~1 stands for / and ~0 for ~"
+        raise ValueError(f"a JSON pointer such as /seq or /data/0/id{hint}")
     return text
 
 
@@ -95,7 +98,8 @@ def proxy(text: str, base: Path) -> str:
     """A template; `env` means what the environment says, `none` that nobody asks it."""
     outline = parse_template(text).outline()
     if text not in ("none", "env") and not re.fullmatch(r"http://([^/?#@\s]*@)?[^/?#@\s]+:[0-9]{1,5}/?", outline):
-        raise ValueError("none, env, or a proxy such as http://proxy.internal:3128")
+        socks = "; SOCKS is not supported" if outline.lower().startswith("socks") else ""
+        raise ValueError(f"none, env, or a proxy such as http://proxy.internal:3128{socks}")
     return text
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(StreamSpec))
 
 def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
     found: list[Stream] = []
+    paces: list[_Pace] = []
     for section in reading.document.sections.values():
         if section.name == SUPERVISOR:
             continue
@@ -42,9 +44,9 @@ def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
                 _values(reading, section, name, main)
             elif kind == SUPERVISOR:
                 values_of(reading, SUPERVISOR, section, {})
-        elif stream := _stream(reading, section, name, main):
+        elif stream := _stream(reading, section, name, main, paces):
             found.append(stream)
-    _check_rates(reading, found)
+    _check_rates(reading, paces)
     total = sum(len(stream.shards) for stream in found)
     if total > SHARDS_MAX:
         reading.complain(Place(reading.document.source, 1), f"{total} shards in all, at most {SHARDS_MAX} are possible")
@@ -54,17 +56,25 @@ def streams_of(reading: Reading, main: dict[str, Any]) -> tuple[Stream, ...]:
     return tuple(found)
 
 
-def _check_rates(reading: Reading, streams: list[Stream]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """Of a section whose rate and key are known, whatever else is wrong in it."""
+
+    section: Section
+    key: str
+    rate: float
+
+
+def _check_rates(reading: Reading, paces: list[_Pace]) -> None:
     """A server behind one key cannot be spared at two rates."""
-    firsts: dict[str, Stream] = {}
-    for stream in streams:
-        first = firsts.setdefault(stream.spec.connect_key, stream)
-        if first.spec.connect_rate != stream.spec.connect_rate:
-            names = [f"{STREAM}:{one.name}" for one in (first, stream)]
-            rates = [rate_text(one.spec.connect_rate) for one in (first, stream)]
-            sentence = combinations.rates(names[0], rates[0], names[1], rates[1], stream.spec.connect_key)
-            section = reading.document.sections[names[1]]
-            reading.complain(section.place_of(["connect_rate", "connect_key"]), sentence)
+    firsts: dict[str, _Pace] = {}
+    for pace in paces:
+        first = firsts.setdefault(pace.key, pace)
+        if first.rate != pace.rate:
+            names = [one.section.name for one in (first, pace)]
+            rates = [rate_text(one.rate) for one in (first, pace)]
+            sentence = combinations.rates(names[0], rates[0], names[1], rates[1], pace.key)
+            reading.complain(pace.section.place_of(["connect_rate", "connect_key"]), sentence)
 
 
 def _meant(section: str) -> tuple[str, str, str]:
@@ -82,18 +92,21 @@ def _meant(section: str) -> tuple[str, str, str]:
     return STREAM, name, ""
 
 
-def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any]) -> Stream | None:
-    """None only after a complaint."""
+def _stream(reading: Reading, section: Section, name: str, main: dict[str, Any], paces: list[_Pace]) -> Stream | None:
+    """None only after a complaint. Its pace is added where it is known."""
     before = len(reading.problems)
     values = _values(reading, section, name, main)
     if "url" not in section.entries and "handler" not in section.entries:
         near = [other for other in section.entries if meant(STREAM, other) in ("url", "handler")]
         if not near:
             reading.complain(section.place, f"[{section.name}] needs a url, or a handler that names the targets")
+    if values["url"] is not None and (values["connect_key"] or "connect_key" not in section.entries):
+        values["connect_key"] = values["connect_key"] or combinations.connect_key(values["url"], name)
+        if values["connect_rate"] is not None:
+            paces.append(_Pace(section, values["connect_key"], values["connect_rate"]))
     if len(reading.problems) > before:
         return None
     values["on_idle"] = values["on_idle"] or ("reconnect" if "idle_timeout" in section.entries else "report")
-    values["connect_key"] = values["connect_key"] or combinations.connect_key(values["url"], name)
     return _stream_from(name, values, main["outage_policy"])
 
 
@@ -108,10 +121,16 @@ def _values(reading: Reading, section: Section, name: str, main: dict[str, Any])
     _check_messages(reading, section, values, variables)
     for broken in relations.broken_in_stream(values):
         reading.complain(section.place_of(broken.keys), broken.sentence)
-    for key, sentence in combinations.mistakes(values, {_in_table(written) for written in section.entries}):
-        place = next(entry.place for written, entry in section.entries.items() if _in_table(written) == key)
-        reading.complain(place, sentence)
+    written = {_in_table(name) for name in section.entries}
+    for key, sentence in combinations.mistakes(values, written):
+        reading.complain(_place_of(section, key), sentence)
+    for key, sentence in combinations.doubts(values, written):
+        reading.warn(_place_of(section, key), sentence)
     return values
+
+
+def _place_of(section: Section, key: str) -> Place:
+    return next(entry.place for written, entry in section.entries.items() if _in_table(written) == key)
 
 
 def _in_table(name: str) -> str:

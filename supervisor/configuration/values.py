@@ -78,6 +78,8 @@ def duration(low_ms: int, high_ms: int, word: str = "") -> Parse:
         match = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
         if match is None:
             near_ms = slips.milliseconds_meant(text)
+            if near_ms and not low_ms <= near_ms <= high_ms:  # what is suggested must be possible
+                raise ValueError(f"{either}a duration from {duration_text(low_ms)} to {duration_text(high_ms)}")
             near = f" (did you mean {duration_text(near_ms)}?)" if near_ms else ""
             raise ValueError(f"{either}a duration such as 250ms, 10s, 5m or 1h{near}")
         value = int(match[1]) * _MS[match[2]]
@@ -93,16 +95,22 @@ def size(low: int, high: int) -> Parse:
 
     @accepting(f"a size from {size_text(low)} to {size_text(high)}", plain=True)
     def parse(text: str, base: Path) -> int:
-        match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
-        if match is None:
+        value = _bytes(text)
+        if value is None:
             near = slips.size_meant(text)
+            if (meant := _bytes(near)) is not None and not low <= meant <= high:  # what is suggested must be possible
+                raise ValueError(f"a size from {size_text(low)} to {size_text(high)}")
             raise ValueError("a size such as 64KiB or 1MiB" + (f" (did you mean {near}?)" if near else ""))
-        value = int(match[1]) * _BYTES[match[2]]
         if not low <= value <= high:
             raise ValueError(f"a size from {size_text(low)} to {size_text(high)}")
         return value
 
     return parse
+
+
+def _bytes(text: str) -> int | None:
+    match = re.fullmatch(r"([0-9]{1,12})(B|KiB|MiB|GiB)", text)
+    return int(match[1]) * _BYTES[match[2]] if match else None
 
 
 def count(low: int, high: int, word: str = "") -> Parse:

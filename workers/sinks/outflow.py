@@ -16,6 +16,7 @@ from workers.board import BYTES, EVENTS_DROPPED, HEARTBEAT, MESSAGES, Slot
 from workers.log import Log
 from workers.process.kernel import boottime_ns
 from workers.resuming.marks import Ids, Marks
+from workers.resuming.watched import Watched
 from workers.sinks.condition import Condition
 from workers.sinks.delivery import Delivery, Direct
 from workers.sinks.envelope import Batch
@@ -56,7 +57,14 @@ class Outflow:
     then a child has a thread less."""
 
     def __init__(
-        self, slot: Slot, sink: Sink, condition: Condition, log: Log, spec: StreamSpec, bell: Bell, marks: Marks
+        self,
+        slot: Slot,
+        sink: Sink,
+        condition: Condition,
+        log: Log,
+        spec: StreamSpec,
+        bell: Bell,
+        marks: Marks | Watched,
     ) -> None:
         self._slot, self._words = slot, slot.words
         self._sink, self._condition = sink, condition

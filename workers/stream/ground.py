@@ -27,6 +27,7 @@ from workers.resuming import doubt
 from workers.resuming.checkpoint import Checkpoint
 from workers.resuming.gaps import Gaps
 from workers.resuming.marks import Marks
+from workers.resuming.watched import Watched
 from workers.sinks.condition import Condition
 from workers.sinks.outflow import Bell, Outflow
 from workers.spec import Scope, Task
@@ -71,7 +72,10 @@ class Ground:
         self.troubles = Troubles(slot)
         self.permissions = Permissions(slot.words, spec.connect_rate, stream.means.parent_bell_fd)
         self._targets, self._means = Targets(stream.templates, task, os.environ), stream.means
-        self.outflow = self._begun_outflow(stream)
+        marks: Marks | Watched = stream.marks
+        if stream.marks.wanted:
+            marks = Watched(stream.marks, spec, self.log, self.troubles, boottime_ns)
+        self.outflow = self._begun_outflow(stream, marks)
         self._checkpoint = Checkpoint(task, slot, self.outflow, self.log, stream.templates.carries)
         self._settled: deque[tuple[Connection, Attempt]] = deque()
         self._paused: dict[Link, None] = {}  # in the order in which they wait for room
@@ -81,22 +85,22 @@ class Ground:
         self.handler = handler
         self.dispatch: Dispatch | None = None
         if handler is not None:
-            self.dispatch = handler._outlet = self._dispatched(handler, stream.marks)
+            self.dispatch = handler._outlet = self._dispatched(handler, marks, stream.marks.checkpoint)
         self._gaps = Gaps(slot, self.log, spec.on_gap == "reconnect") if stream.marks.sequence else None
         resumes = stream.templates.resuming
-        self._intake = Intake(stream.marks, self._gaps, resumes, self._checkpoint, self.outflow, self.dispatch)
+        self._intake = Intake(marks, self._gaps, resumes, self._checkpoint, self.outflow, self.dispatch)
 
-    def _begun_outflow(self, stream: Stream) -> Outflow:
+    def _begun_outflow(self, stream: Stream, marks: Marks | Watched) -> Outflow:
         task, slot = self.task, self.slot
         condition = Condition(slot, self.log, self.troubles)
         sink = stream.means.sink(task, condition)
-        return Outflow(slot, sink, condition, self.log, task.scope.spec, self.bell, stream.marks)
+        return Outflow(slot, sink, condition, self.log, task.scope.spec, self.bell, marks)
 
-    def _dispatched(self, handler: Handler, marks: Marks) -> Dispatch:
+    def _dispatched(self, handler: Handler, marks: Marks | Watched, tokens: bool) -> Dispatch:
         failures = Failures(self.log, self.words, self.troubles, file_of(type(handler)))
         errors_max = self.task.scope.spec.handler_errors
         checkpoint = self._checkpoint
-        token_of = (lambda seen: checkpoint.fitting(marks.token(seen))) if marks.checkpoint else None
+        token_of = (lambda seen: checkpoint.fitting(marks.token(seen))) if tokens else None
         return Dispatch(handler, self.outflow, failures, self._address, errors_max, real_clock(), token_of)
 
     # --- for the loop ---------------------------------------------------------------------------------------

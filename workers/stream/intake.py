@@ -13,6 +13,7 @@ from workers.handling.dispatch import Dispatch
 from workers.resuming.checkpoint import Checkpoint
 from workers.resuming.gaps import Gaps, in_words
 from workers.resuming.marks import NOTHING, Found, Marks
+from workers.resuming.watched import Watched
 from workers.sinks.outflow import Outflow
 from workers.stream.connection import Connection
 from workers.websocket.frames import Message
@@ -23,7 +24,7 @@ class Intake:
 
     def __init__(
         self,
-        marks: Marks,
+        marks: Marks | Watched,
         gaps: Gaps | None,
         cuts: bool,
         checkpoint: Checkpoint,

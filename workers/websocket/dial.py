@@ -41,6 +41,8 @@ NEVER_NS = 2**63 - 1
 
 # what a server says when it misses or refuses a certificate of ours, or when no version or cipher is common to both
 _PERMANENT_IN_TLS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+# what OpenSSL says of a certificate, or of a chain, at whose end is nobody whom we trust
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 _HEAD_END = b"\r\n\r\n"
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d[ \r]")  # RFC 9110, section 15.2: read over, but for 101
 _S = 1_000_000_000
@@ -138,9 +140,9 @@ def _secured(sock: socket.socket, context: ssl.SSLContext, host: str, deadline_n
     except TimeoutError:
         raise Refused(Refusal(f"no connection in time: TLS with {host} was not complete")) from None
     except ssl.SSLCertVerificationError as error:
-        raise Refused(
-            Refusal(f"the certificate of {host} is refused: {error.verify_message}", permanent=True)
-        ) from None
+        hint = "; tls_ca names the authority to trust" if error.verify_code in _UNKNOWN_AUTHORITY else ""
+        reason = f"the certificate of {host} is refused: {error.verify_message}{hint}"
+        raise Refused(Refusal(reason, permanent=True)) from None
     except OSError as error:
         raise Refused(_failed(f"TLS with {host} failed", error)) from None
 

@@ -30,6 +30,7 @@ from typing import NoReturn
 from workers.handler import BadHandler, Handler, Shard, Timer, address_of, load
 from workers.process import environment
 from workers.process.kernel import boottime_ns
+from workers.resuming.looking import looked
 from workers.sinks import choice, own
 from workers.sinks.interface import BadSink
 from workers.spec import Scope, Task, read_environment, read_scope, read_task
@@ -187,6 +188,8 @@ class Glimpse:
         message = talk.first(boottime_ns() + wait_ns, lambda: self._link.closing)
         if message is not None:
             self._say("message", f"the first after {self._elapsed()}, {printed(message)}")
+            for key, text in looked(self._spec, message):
+                self._say(key, text)
         elif self._link.closing:
             self._say("message", "none: the handler closed the connection")
         else:
