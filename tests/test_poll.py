@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core import poll
+from supervisor.core import balance, poll
 from supervisor.core.model import Apply, Effects, Log, Read
 from supervisor.core.phases import Idle, Shard, Wanted
 from supervisor.core.poll import OVERDUE_MIN, OWN_SEEN_MIN, START_CLAIMS_MIN, START_POLLS
@@ -84,6 +84,30 @@ def test_of_many_overdue_rows_each_takes_a_part_and_two_do_not_begin_with_the_sa
         parts.append(read(out) - given)
     assert all(len(part) <= OVERDUE_MIN for part in parts)
     assert len(parts[0] | parts[1]) > OVERDUE_MIN
+
+
+def test_rows_that_we_must_leave_alone_take_the_place_of_no_overdue_row() -> None:
+    """They are not configured here, or wait for their backoff. The one that we may take is the lowest in our order,
+    and first meant for somebody else."""
+    names = [f"s/{index}" for index in range(200)]
+    lowest = min(names, key=lambda name: balance.rank(name, ME))
+    known = state(rules=rules(200), **SETTLED)
+    waiting = [replace(known.shards[name], start_ns=ns(1000), had_owner=True) for name in names]
+    known = known.with_shards(waiting).with_shard(replace(known.shards[lowest], had_owner=True))
+    everywhere = ("s/0-199", "x/0-199")
+    taker = next(
+        name
+        for number in range(1000)
+        if balance.rank(lowest, name := f"there:{number}:{number}") > balance.rank(lowest, ME)
+    )
+    elsewhere = [row(index, None, shard=f"x/{index}") for index in range(200)]
+    reads = []
+    for seconds in (0, 1.1):
+        members = [member(taker, shards=everywhere, capacity=1000)]
+        members += [member(f"full:{n}:{n}", shards=everywhere, capacity=0) for n in range(20)]
+        known, out = look(known, seconds, *members, *free(*range(200)), *elsewhere)
+        reads.append(read(out))
+    assert reads == [set(), {lowest}]
 
 
 # --- fresh rows -------------------------------------------------------------------------------------------

@@ -104,11 +104,9 @@ def _claim(state: State, turn: Turn, fleet: Fleet) -> State:
     wanted: list[Shard] = []
     for row in [*_given(state, fleet), *_overdue(state, turn, fleet)]:
         shard = state.shards.get(row.shard)
-        if shard is None or shard.rule is None or not isinstance(shard.phase, Idle | Wanted):
+        if shard is None or not _may_want(state, shard, turn, fleet):
             continue
         fresh = _is_fresh(state, row)
-        if _must_yield(state, shard, turn, fleet):
-            continue
         if (room <= 0 and isinstance(shard.phase, Idle)) or (fresh and fresh_room <= 0):
             continue
         fresh_room -= fresh
@@ -137,8 +135,8 @@ def _taker(fleet: Fleet, row: Lease) -> str | None:
 
 
 def _overdue(state: State, turn: Turn, fleet: Fleet) -> list[Lease]:
-    """What is still unowned one poll after somebody else should have taken it, our part of it: all with room find
-    it overdue too. In the order in which it would have come to us, so that few reach for the same."""
+    """What is still unowned one poll after somebody else should have taken it, our part of what we may take of it: all
+    with room find it overdue too. In the order in which it would have come to us, so that few reach for the same."""
     rows = [
         row
         for row in fleet.wanting
@@ -146,6 +144,8 @@ def _overdue(state: State, turn: Turn, fleet: Fleet) -> list[Lease]:
         and row.shard not in fleet.reserved
         and _taker(fleet, row) != state.me
         and _is_overdue(state, turn, row)
+        and (shard := state.shards.get(row.shard)) is not None
+        and _may_want(state, shard, turn, fleet)
     ]
     rows.sort(key=lambda row: balance.rank(row.shard, state.me), reverse=True)
     return rows[: max(OVERDUE_MIN, len(rows) // len(fleet.peers))]
@@ -164,6 +164,12 @@ def _room_for_fresh(state: State) -> int:
         return 0
     shards = len(state.rules.shards)
     return shards if state.polls > START_POLLS else max(START_CLAIMS_MIN, shards // 8)
+
+
+def _may_want(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:
+    """Whether it is configured here, not in our hands, and not to be left alone."""
+    known = shard.rule is not None and isinstance(shard.phase, Idle | Wanted)
+    return known and not _must_yield(state, shard, turn, fleet)
 
 
 def _must_yield(state: State, shard: Shard, turn: Turn, fleet: Fleet) -> bool:

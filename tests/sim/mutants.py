@@ -454,6 +454,13 @@ MUTANTS = (
         "anyone_with_room",
     ),
     Mutant(
+        "what cannot be taken fills the place of what can",
+        "core/poll.py",
+        "        and _may_want(state, shard, turn, fleet)\n",
+        "",
+        "cannot_be_taken",
+    ),
+    Mutant(
         "who sees seldom spares the dead for ever",
         "core/watch.py",
         "    if spare_ns and not old.spared and old.expires_ns < now_ns + spare_ns:\n",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from supervisor.core.model import SECOND
+from supervisor.core.model import SECOND, ShardRule
 from supervisor.core.wishes import of_peer
+from supervisor.records import Lease, Member
 from supervisor.writes import Applied, Claim, Outcome, Refused, Write
 from tests.sim.chaos import settled
 from tests.sim.parts import Host, Weather, rules
@@ -139,6 +141,43 @@ def test_an_unowned_shard_is_taken_by_anyone_with_room_also_above_its_share() ->
     world.run(8)
     world.pause(stopped)
     assert world.run(6, until=lambda: orphans <= set(able.children)), world.report("left to one that is stopped")
+
+
+def clutter_with_strangers(world: World) -> None:
+    """Free shards of a stream for which only members without room are configured, as many of them as of us."""
+    for index in range(200):
+        world.store.leases[f"x/{index}"] = Lease(f"x/{index}", None, 1, 0, "theirs", 10_000)
+    for index in range(10):
+        full = Member(f"full{index}:1:{index}", "sim", "active", 0, "n", 60_000, 0, ("x/0-199",))
+        world.store.members[full.id] = full
+
+
+def clutter_with_crashed(world: World) -> None:
+    """Free shards that crashed everywhere, and wait for their backoff."""
+    crashed = {f"x/{index}": ShardRule() for index in range(200)}
+    for name in crashed:
+        world.store.leases[name] = Lease(name, None, 1, 0, "crashed", 10_000)
+    for host in running(world):
+        world.reload(host, replace(world.rules, shards={**world.rules.shards, **crashed}))
+        far_ns = host.clock(world.now_ns) + 3600 * SECOND
+        host.state = host.state.with_shards(replace(host.state.shards[name], start_ns=far_ns) for name in crashed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("clutter", [clutter_with_strangers, clutter_with_crashed])
+def test_free_shards_that_cannot_be_taken_keep_nobody_from_those_that_can(
+    clutter: Callable[[World], None], seed: int
+) -> None:
+    world = settled(World(seed, 3, rules(12)))
+    world.run(10)
+    able, stopped, dead = world.hosts
+    orphans = set(dead.children)
+    clutter(world)
+    world.run(5)
+    world.crash(dead)
+    world.run(6.2)  # no lease of it runs out before 6.7 s; and who is stopped now counts as live for 6.7 s and longer
+    world.pause(stopped)
+    assert world.run(6.5, until=lambda: orphans <= set(able.children)), world.report("left to one that is stopped")
 
 
 def test_loads_that_differ_by_one_stay_as_they_are() -> None:
