@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from supervisor.names import SHARDS_MAX
 from supervisor.records import Lease, Member, Snapshot, snapshot_from
 from supervisor.showing.status import CROWDED, STATES, FleetView, ShardView, view
+from supervisor.showing.story import sentence
 from supervisor.showing.verdict import FINE
+from supervisor.showing.view import as_json
 
 NOW = 1_800_000_000_000
 T_MS = 10_000
@@ -156,6 +158,26 @@ def test_a_shard_that_somebody_is_configured_for_but_has_no_row_is_free() -> Non
     assert states(fleet)["t/3"] == "free"
     assert states(seen(configured=("u",))) == {"u": "free"}
     assert fleet.degraded
+
+
+@pytest.mark.parametrize(
+    ("ran_ms", "wait_ms"), [((1000,), T_MS - 1000), ((1000, 3000), T_MS - 3000), ((1000, T_MS), 0)]
+)
+def test_a_shard_whose_row_is_missing_waits_for_who_has_missed_it_longest(
+    ran_ms: tuple[int, ...], wait_ms: int
+) -> None:
+    hosts = [member(f"h{number}:1:x", since=NOW - ms) for number, ms in enumerate(ran_ms)]
+    others = [member("other:1:x", ("u",), since=1), member("full:1:x", capacity=0, since=1)]
+    assert only(seen(*hosts, *others, *FULL[:3]), "t/3").wait_ms == wait_ms
+    assert only(seen(*hosts), "t/3").wait_ms == 0  # in a store without any row nobody waits
+    assert only(seen(*hosts, *FULL), "t/3").wait_ms == 0
+
+
+def test_of_a_checkpoint_its_size_is_told_and_nothing_else() -> None:
+    fleet = seen(member(ME), lease("t/0", checkpoint="tök-secret"), lease("t/1"))
+    assert [only(fleet, name).checkpoint_bytes for name in ("t/0", "t/1")] == [11, None]
+    assert "secret" not in as_json(fleet) + sentence(only(fleet, "t/0"), fleet)
+    assert sentence(only(fleet, "t/0"), fleet).endswith("; its checkpoint has 11 bytes")
 
 
 def test_of_shards_without_a_row_a_bounded_number_is_shown_and_who_names_the_others_is_told() -> None:

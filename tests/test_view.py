@@ -311,6 +311,13 @@ def test_a_part_of_a_fleet_names_supervisors_as_the_whole_does_and_counts_all_of
     assert "takes it within a few polls" in troubles(select(free, ["t/0"], []), free)[0]
 
 
+def test_of_a_shard_without_a_row_the_wait_is_told() -> None:
+    fleet = seen(member(ME, since=NOW - 3000), *FULL[1:])
+    told = "without a row: t/0; it is made in about 7.0s, when no child of a deleted one can live"
+    assert told in troubles(fleet)
+    assert not [line for line in troubles(seen(member(ME, since=1), *FULL[1:])) if line.startswith("without")]
+
+
 def test_long_names_are_not_cut_where_nobody_looks_at_a_terminal() -> None:
     text = text_of(seen(member(LONG_ID), lease("a-long-stream-name/eu-central-1", owner=LONG_ID)))
     assert LONG_ID in text

@@ -22,7 +22,7 @@ docs/status.md lists.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from supervisor.changes import Change, changes_of, full_ids, is_given_up
@@ -61,8 +61,9 @@ class ShardView:
     """`quiet_ms`: the age of the last event when the owner last renewed, plus the time since. `starting`: it is held,
     and not renewed yet in this epoch, so that nothing is known of its connections. `holding`: under the policy `hold`
     its owner, or one that was removed by force, may be holding its connections. `trouble`: what its child said, when
-    the owner last renewed, is wrong with it, or why its last child ended. `fine`: see `verdict`. `history`: oldest
-    first."""
+    the owner last renewed, is wrong with it, or why its last child ended. `fine`: see `verdict`. `checkpoint_bytes`:
+    of its token, which may be a secret and is not shown. `wait_ms`: how long it will be before its missing row may be
+    made, as a child of a deleted one could still live. `history`: oldest first."""
 
     shard: str
     owner: str | None
@@ -81,6 +82,8 @@ class ShardView:
     move: str | None
     paused: bool
     forced: bool
+    checkpoint_bytes: int | None
+    wait_ms: int
     history: tuple[Change, ...]
 
 
@@ -110,7 +113,10 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     without_row, left_out = missing(live.values(), snapshot.leases)
     wanted, nobody_knows = union(set(live.values())), not live and not configured
     held = Counter(lease.owner for lease in snapshot.leases.values() if lease.owner is not None)
-    roomy = union({live[member] for member in live if member.state == "active" and held[member.id] < member.capacity})
+    able = [member for member in live if member.state == "active" and held[member.id] < member.capacity]
+    roomy = union({live[member] for member in able})
+
+    waits = _waits(snapshot, {member: live[member] for member in able}, now_unix_ms)
 
     def is_wanted(shard: str) -> bool:
         return nobody_knows or shard in wanted or shard in configured
@@ -118,7 +124,7 @@ def view(snapshot: Snapshot, now_unix_ms: int, fleet: str = "", configured: Coll
     full = full_ids((*snapshot.members, *(owner for owner in held if owner is not None)))
     contacts = contacts_of(snapshot.members.values())
     shards = tuple(
-        judged(_unclaimed(shard, shard in roomy or not live), now_unix_ms)
+        judged(_unclaimed(shard, shard in roomy or not live, waits(shard)), now_unix_ms)
         if (lease := snapshot.leases.get(shard)) is None
         else judged(
             _shard(lease, is_wanted(shard), shard in roomy or not live, full, contacts, now_unix_ms), now_unix_ms
@@ -196,7 +202,16 @@ def _supervisor(member: Member, shards: int, usual: str | None, now_unix_ms: int
 # --- shards -----------------------------------------------------------------------------------------------
 
 
-def _unclaimed(shard: str, has_room: bool) -> ShardView:
+def _waits(snapshot: Snapshot, able: Mapping[Member, Collection[str]], now_unix_ms: int) -> Callable[[str], int]:
+    """How long a shard without a row has to wait: until one of those who may take it has seen for the longest duration
+    that there is none. In a store without any row nobody waits."""
+    rows: tuple[Lease | Member, ...] = (*snapshot.leases.values(), *snapshot.members.values())
+    longest_ms = max(row.duration_ms for row in rows) if snapshot.leases else 0
+    left = [(max(0, member.since + longest_ms - now_unix_ms), names) for member, names in able.items()]
+    return lambda shard: min((wait_ms for wait_ms, names in left if shard in names), default=0)
+
+
+def _unclaimed(shard: str, has_room: bool, wait_ms: int) -> ShardView:
     """A shard without a row."""
     return ShardView(
         shard=shard,
@@ -216,6 +231,8 @@ def _unclaimed(shard: str, has_room: bool) -> ShardView:
         move=None,
         paused=False,
         forced=False,
+        checkpoint_bytes=None,
+        wait_ms=wait_ms,
         history=(),
     )
 
@@ -248,6 +265,8 @@ def _shard(
         move=lease.move,
         paused=lease.paused,
         forced=lease.forced,
+        checkpoint_bytes=None if lease.checkpoint is None else len(lease.checkpoint.encode(errors="replace")),
+        wait_ms=0,
         history=changes_of(lease.history, full),
     )
 

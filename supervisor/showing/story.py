@@ -49,6 +49,8 @@ def sentence(shard: ShardView, fleet: FleetView) -> str:
         last = "" if shard.quiet_ms is None else f", last event {ago(shard.quiet_ms)}"
         known = f"{shard.open} of {shard.want} connections open{last}"
         told.append("just started, its connections are told at its first renewal" if shard.starting else known)
+    if shard.checkpoint_bytes is not None:
+        told.append(f"its checkpoint has {shard.checkpoint_bytes} bytes")
     if shard.state == "stale":
         told.append(f"last renewed {ago(shard.renewed_ago_ms)}")
     return "; ".join(filter(None, (*told, note(shard, labels(fleet.supervisors), fleet.at))))

@@ -179,6 +179,12 @@ def troubles(fleet: FleetView, whole: FleetView | None = None) -> list[str]:
     live = any(each.state != "stale" for each in (whole or fleet).supervisors)
     hints = _HINTS if live else _HINTS_WHILE_NOBODY_LIVES
     told += [f"{state}: {hints[state]}" for state in STATES if state in fleet.counts and state not in FINE]
+    if waiting := [shard for shard in fleet.shards if shard.state == "free" and shard.wait_ms]:
+        last_ms = max(shard.wait_ms for shard in waiting)
+        which = folded([shard.shard for shard in waiting])
+        told.append(
+            f"without a row: {which}; it is made in about {age(last_ms)}, when no child of a deleted one can live"
+        )
     if held := folded([shard.shard for shard in fleet.shards if shard.holding]):
         told.append(f"holding: {held}; under outage_policy = hold an owner that is cut off from the store goes on")
     if troubled := folded([shard.shard for shard in fleet.shards if is_in_trouble(shard) and shard.trouble]):
