@@ -54,17 +54,21 @@ class Engine:
 # --- installing -------------------------------------------------------------------------------------------
 
 
-def install() -> None:
-    """Install both engines; what is there at the pinned version stays. Concurrent calls wait for each other."""
+def install(*names: str) -> None:
+    """Install these, or all; what is there at the pinned version stays. Concurrent calls wait for each other."""
+    steps: dict[str, Callable[[], None]] = {
+        "ministack": lambda: _install("ministack", MINISTACK, _install_ministack),
+        "dynalite": lambda: _install("dynalite", f"{NODE} {DYNALITE}", _install_dynalite),
+        "promtool": lambda: _install("promtool", promtool.VERSION, promtool.install_into),
+        "chromium": chromium.install,
+        "systemd": lambda: debian.install("systemd", lambda: shutil.which("systemd-analyze")),
+        "mosquitto": lambda: debian.install("mosquitto", _mosquitto),
+    }
     FOLDER.mkdir(exist_ok=True)
     with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _install("ministack", MINISTACK, _install_ministack)
-        _install("dynalite", f"{NODE} {DYNALITE}", _install_dynalite)
-        _install("promtool", promtool.VERSION, promtool.install_into)
-        chromium.install()
-        debian.install("systemd", lambda: shutil.which("systemd-analyze"))
-        debian.install("mosquitto", _mosquitto)
+        for name in names or steps:
+            steps[name]()
 
 
 def _install(name: str, version: str, action: Callable[[Path], None]) -> None:

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.bench import tables
+from tests.bench import parts, tables
 from tests.bench.figures import Figure
 
 RECORD: tables.Record = {
     "kills": {
+        "measured": "2026-11-30",
+        "machine": "2 cores",
+        "took_s": 90,
         "figures": [
             {"name": "idle, p99", "value": 5.512, "unit": "ms", "goal_max": 10, "detail": "of 200", "load": 0.1},
             {"name": "busy, p99", "value": 12.0, "unit": "ms", "goal_max": 10, "detail": "of 200", "load": 0.1},
             {"name": "renewals, a peer", "value": 16.04, "unit": "x", "goal_min": 4, "detail": "", "load": 0.1},
-        ]
+        ],
     }
 }
 
 
 def test_the_tables_of_the_docs_are_those_of_the_last_measurement() -> None:
     assert tables.outdated() == [], "python -m tests.bench.tables renders them anew"
+
+
+def test_each_part_was_measured_and_is_shown() -> None:
+    text = "".join(page.read_text() for page in tables.pages())
+    shown = {found["part"] for found in tables.MARKED.finditer(text)}
+    assert set(tables.read(tables.RECORD)) == set(parts.NAMES)
+    assert shown == {*parts.NAMES, "summary", "parts"}
+
+
+TYPED = re.compile(r"\d ?(?:us|ms|MB|x)\b|about a (?:half|third|quarter)")
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "memory", "performance"])
+def test_a_page_of_figures_has_none_that_were_typed_by_hand(name: str) -> None:
+    prose = tables.MARKED.sub("", (tables.ROOT / "docs" / f"{name}.md").read_text())
+    assert TYPED.findall(prose) == []
+
+
+@pytest.mark.parametrize("name", ["connections", "checkpoints", "sinks", "cost", "protocol"])
+def test_a_page_of_rules_measures_no_cpu_and_no_memory(name: str) -> None:
+    text = (tables.ROOT / "docs" / f"{name}.md").read_text()
+    assert re.findall(r"\d ?(?:us|MB)\b|about a (?:half|third|quarter) of the", text) == []
+
+
+def test_the_estimate_is_how_long_the_parts_took() -> None:
+    assert tables.estimate(RECORD, ["kills"]).startswith("about 2 minutes")
+    assert tables.estimate(RECORD, ["kills", "scale"]).startswith("about 2 minutes")
 
 
 def test_each_page_of_figures_has_an_end_for_each_of_its_marks() -> None:
@@ -34,6 +66,7 @@ def test_a_table_shows_values_goals_and_misses_between_its_marks() -> None:
     assert "| idle, p99 | 5.51 ms | <= 10 ms | of 200 |\n" in filled
     assert "| busy, p99 | 12 ms | <= 10 ms, **missed** | of 200 |\n" in filled
     assert "| renewals, a peer | 16 x | >= 4 x |  |\n" in filled
+    assert "\n\n2026-11-30, 2 cores.\n<!-- end" in filled
     assert "old" not in filled
     assert filled.startswith("before\n")
     assert filled.endswith("<!-- end of figures -->\nafter\n")

@@ -215,13 +215,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.failover")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
     parser.add_argument(
-        "--rounds", type=whole, default=5, help="at T = 3 s; half as many at T = 10 s, and of the peers"
+        "--rounds", type=whole, default=3, help="at T = 3 s; half as many, at least two, at T = 10 s and of the peers"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     parts = ((name, partial(PARTS[name], rounds=options.rounds)) for name in options.parts or PARTS)
     return report(in_folders(parts), options.json)

@@ -19,7 +19,8 @@ from tests.arguments import whole
 @dataclass(frozen=True, slots=True)
 class Figure:
     """Without `goal_max` (at most) and `goal_min` (at least) it is shown for comparison only. `detail`: its spread, and
-    what it was measured on. `load`: runnable processes at the time, by the kernel. The name is unique in its part."""
+    what it was measured on. `load`: runnable processes at the time, by the kernel. `noise`: a value that is not larger
+    cannot be told from none. The name is unique in its part."""
 
     name: str
     value: float
@@ -28,6 +29,13 @@ class Figure:
     detail: str = ""
     load: float = dataclasses.field(default_factory=lambda: os.getloadavg()[0])
     goal_min: float | None = None
+    noise: float = 0.0
+
+    @property
+    def measured(self) -> str:
+        if 0 < abs(self.value) <= self.noise:
+            return "not measurable"
+        return f"{number(self.value)} {self.unit}".rstrip()
 
     @property
     def met(self) -> bool:
@@ -41,6 +49,10 @@ class Figure:
             return f"<= {self.goal_max:g} {self.unit}".rstrip()
         return "" if self.goal_min is None else f">= {self.goal_min:g} {self.unit}".rstrip()
 
+    @property
+    def judged(self) -> str:
+        return self.goal if self.met else f"{self.goal}, **missed**"
+
 
 def median(
     name: str, values: Sequence[float], unit: str, goal_max: float | None = None, goal_min: float | None = None
@@ -53,7 +65,7 @@ def times(
 ) -> Figure:
     """How many times as much a peer needs. Each of its values stands beside the one of ours from the same round."""
     ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
-    detail = f"{statistics.median(theirs):.4g} {unit}; {spread(ratios, 'x')}"
+    detail = f"{number(statistics.median(theirs))} {unit}; {spread(ratios, 'x')}"
     return Figure(f"{name}, times ours", statistics.median(ratios), "x", None, detail, goal_min=goal_min)
 
 
@@ -66,8 +78,15 @@ def alternating(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
     return values
 
 
+FEW = 20
+
+
 def spread(values: Sequence[float], unit: str) -> str:
-    """`values` as one phrase: median, 99th percentile, highest, and of how many."""
+    """`values` as one phrase. A percentile of a few would be their maximum by another name."""
+    if len(values) == 1:
+        return "1 sample"
+    if len(values) < FEW:
+        return f"{number(min(values))} to {number(max(values))} {unit} of {len(values)}"
     median, tail, highest = (number(value) for value in (statistics.median(values), p99(values), max(values)))
     return f"median {median}, p99 {tail}, max {highest} {unit} of {len(values)}"
 
@@ -83,13 +102,12 @@ def p99(values: Sequence[float]) -> float:
 
 
 _SCHEDULED = 2  # of the kernel's clocks of another process, the one in nanoseconds (clock_getcpuclockid(3))
-HEAD = f"{'figure':<58}{'value':>12}{'goal':>12}{'':>6}{'load':>6}  detail"
+HEAD = f"{'figure':<58}{'value':>16}{'goal':>12}{'':>6}{'load':>6}  detail"
 
 
 def line(figure: Figure) -> str:
-    value = f"{number(figure.value)} {figure.unit}"
     verdict = "" if not figure.goal else "met" if figure.met else "MISS"
-    return f"{figure.name:<58}{value:>12}{figure.goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
+    return f"{figure.name:<58}{figure.measured:>16}{figure.goal:>12}{verdict:>6}{figure.load:>6.1f}  {figure.detail}"
 
 
 def report(figures: Iterable[Figure], path: Path | None) -> int:
@@ -127,7 +145,7 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | _SCHEDULED)
 
 
-def pss_mb(pid: int) -> float:
+def pss_mib(pid: int) -> float:
     """Memory of a process; a page that several share counts for each of them in parts."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):

@@ -74,7 +74,7 @@ def measured(folder: Path, rounds: int) -> Iterator[Figure]:
 
 def main() -> int:
     options = asked("fleet", rounds=5)
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     return report(in_folders([("fleet", lambda folder: measured(folder, options.rounds))]), options.json)
 

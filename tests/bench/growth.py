@@ -1,6 +1,6 @@
 """What each cost becomes as children are added: python -m tests.bench.growth [--seconds N] [--json FILE]
 
-One real `tenured run` on SQLite, T = 10 s, with 10, 50, 200 and 500 children, each with one idle connection. First how
+One real `tenured run` on SQLite, T = 10 s, with 10 to 500 children, each with one idle connection. First how
 long a start takes until all stream, after a kill -9, when nothing paces it. Then, at rest: memory, CPU of the parent,
 and how long its loop takes to answer `health` through the control socket, while nobody asks anything else. At last how
 late renewals are: all are due at one instant, and the last one of a round is in the store so long after the first.
@@ -22,17 +22,18 @@ import psutil
 
 from supervisor.ask import ask, socket_path
 from supervisor.demo.feed_process import FeedProcess
-from tests.bench.figures import Figure, asked, cpu_s, in_folders, median, p99, pss_mb, report, spread
+from tests.bench.figures import Figure, asked, cpu_s, in_folders, median, p99, pss_mib, report, spread
 from tests.process.host import Host, wait_streaming
 from tests.wait import until
 from workers.process.kernel import boottime_ns
 
-COUNTS = (10, 50, 200, 500)
+COUNTS = (10, 100, 200, 500)
+OVERALL = "memory of all processes, for each of"  # so many children
 LEASE_S = 10.0
 RENEW_S = LEASE_S / 3
 SETTLE_S = 5.0
-ASK_EVERY_S, LOOK_EVERY_S = 0.05, 0.002
-START, PARENT_MB, SERVER_MB, CHILD_MB, ALL_MB, CPU, ANSWER, LATE = (
+ASK_EVERY_S, LOOK_EVERY_S = 0.02, 0.002
+START, PARENT_MIB, SERVER_MIB, CHILD_MIB, ALL_MIB, CPU, ANSWER, LATE = (
     "kill -9 to all stream again",
     "memory of the parent",
     "memory of the fork server",
@@ -72,12 +73,14 @@ def figures(folder: Path, count: int, seconds: int) -> Iterator[Figure]:
 
 def memory(host: Host, count: int) -> Iterator[Figure]:
     (server,) = psutil.Process(host.pid).children()
-    children_mb = [pss_mb(each.pid) for each in server.children()]
-    parent_mb, server_mb = pss_mb(host.pid), pss_mb(server.pid)
-    yield Figure(name(count, PARENT_MB), parent_mb, "MB")
-    yield Figure(name(count, SERVER_MB), server_mb, "MB")
-    yield Figure(name(count, CHILD_MB), statistics.median(children_mb), "MB", None, spread(children_mb, "MB"))
-    yield Figure(name(count, ALL_MB), parent_mb + server_mb + sum(children_mb), "MB")
+    children_mib = [pss_mib(each.pid) for each in server.children()]
+    parent_mib, server_mib = pss_mib(host.pid), pss_mib(server.pid)
+    yield Figure(name(count, PARENT_MIB), parent_mib, "MiB")
+    yield Figure(name(count, SERVER_MIB), server_mib, "MiB")
+    yield Figure(name(count, CHILD_MIB), statistics.median(children_mib), "MiB", None, spread(children_mib, "MiB"))
+    all_mib = parent_mib + server_mib + sum(children_mib)
+    yield Figure(name(count, ALL_MIB), all_mib, "MiB")
+    yield Figure(f"{OVERALL} {count} children", all_mib / count, "MiB")
 
 
 def at_rest(host: Host, count: int, seconds: int) -> Iterator[Figure]:
@@ -116,6 +119,6 @@ def _beats(file: sqlite3.Connection) -> int:
 
 
 if __name__ == "__main__":
-    options = asked("growth", seconds=20)
+    options = asked("growth", seconds=10)
     parts = ((f"growth-{count}", partial(figures, count=count, seconds=options.seconds)) for count in COUNTS)
     sys.exit(report(in_folders(parts), options.json))

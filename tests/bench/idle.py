@@ -79,7 +79,7 @@ def on_ministack(folder: Path, count: int) -> Iterator[Figure]:
 
 def main() -> int:
     options = asked("idle", children=100)
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     parts = {"sqlite": on_sqlite, "ministack": on_ministack}
     return report(

@@ -199,10 +199,10 @@ def _measured(store: str, site: Site, kills: int) -> list[Figure]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.kills")
-    parser.add_argument("--kills", type=whole, default=150, help="on each store")
+    parser.add_argument("--kills", type=whole, default=80, help="on each store")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     works = (("sqlite", on_sqlite), ("ministack", on_ministack))
     parts = ((name, lambda folder, work=work: work(folder, options.kills)) for name, work in works)

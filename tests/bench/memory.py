@@ -20,7 +20,7 @@ from pathlib import Path
 
 import botocore
 
-from tests.bench.figures import Figure, asked, in_folders, median, pss_mb, report, times
+from tests.bench.figures import Figure, asked, in_folders, median, pss_mib, report, times
 from tests.bench.firehose import CERTIFICATE, serving, stay
 from tests.process.host import Host
 from tests.wait import until
@@ -49,7 +49,7 @@ class Kind:
 
     scheme: str
     connections: int
-    goal_max_mb: float | None
+    goal_max_mib: float | None
     times_min: float | None = None
 
     @property
@@ -70,25 +70,25 @@ def figures(folder: Path, kind: Kind, children: int) -> Iterator[Figure]:
     trusted = folder / "trusted.pem"
     trusted.write_text(BUNDLE.read_text() + Path(CERTIFICATE).read_text())
     with serving(stay, tls=kind.scheme == "wss") as url:
-        ours = children_mb(folder, url, count, kind.connections, trusted)
-        theirs = peers_mb(url, kind.connections, trusted)
-    yield median(f"{kind.name}: a child of {count}", ours, "MB", kind.goal_max_mb)
+        ours = children_mib(folder, url, count, kind.connections, trusted)
+        theirs = peers_mib(url, kind.connections, trusted)
+    yield median(f"{kind.name}: a child of {count}", ours, "MiB", kind.goal_max_mib)
     our_own = [statistics.median(ours)] * len(theirs)
-    yield times(f"{kind.name}: a process with websocket-client", theirs, our_own, "MB", kind.times_min)
+    yield times(f"{kind.name}: a process with websocket-client", theirs, our_own, "MiB", kind.times_min)
 
 
-def children_mb(folder: Path, url: str, children: int, connections: int, trusted: Path) -> list[float]:
+def children_mib(folder: Path, url: str, children: int, connections: int, trusted: Path) -> list[float]:
     urls = "\n    ".join([url] * connections)
     room, stream = [f"capacity = {children}"], [f"tls_ca = {trusted}"] if url.startswith("wss") else []
     store = f"sqlite:///{folder}/leases.db"
     with Host(folder, store, urls, shards=children, lease_duration="10s", supervisor=room, stream=stream) as host:
         until(lambda: len(host.log("connection.opened")) == children * connections, 120, 0.1)
-        sizes_mb = [pss_mb(pid) for pid in host.child_pids().values()]
+        sizes_mib = [pss_mib(pid) for pid in host.child_pids().values()]
         host.stop()
-    return sizes_mb
+    return sizes_mib
 
 
-def peers_mb(url: str, connections: int, trusted: Path) -> list[float]:
+def peers_mib(url: str, connections: int, trusted: Path) -> list[float]:
     """Read when all are there, since they share their libraries."""
     script, count = (ONE, PEERS) if connections == 1 else (APPS, FEW_PEERS)
     command = [sys.executable, "-c", script, url, str(trusted), str(connections)]
@@ -100,7 +100,7 @@ def peers_mb(url: str, connections: int, trusted: Path) -> list[float]:
             assert process.stdout is not None
             for _ in range(connections):
                 process.stdout.readline()
-        return [pss_mb(process.pid) for process in processes]
+        return [pss_mib(process.pid) for process in processes]
 
 
 if __name__ == "__main__":

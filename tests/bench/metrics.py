@@ -142,5 +142,5 @@ def figures(shards: int, seconds: int) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    options = asked("metrics", shards=500, seconds=20)
+    options = asked("metrics", shards=500, seconds=10)
     sys.exit(report(figures(options.shards, options.seconds), options.json))

@@ -211,14 +211,14 @@ def side_by_side(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.outage")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"some of {', '.join(KINDS)}; all by default")
-    parser.add_argument("--phases", type=whole, default=12, help="short outages of each kind")
-    parser.add_argument("--rounds", type=whole, default=3, help="long outages of each kind")
+    parser.add_argument("--phases", type=whole, default=6, help="short outages of each kind")
+    parser.add_argument("--rounds", type=whole, default=2, help="long outages of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     kinds = options.kinds or list(KINDS)
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"unknown kind {', '.join(sorted(unknown))}, expected some of {', '.join(KINDS)}")
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     return report(_figures(kinds, options.phases, options.rounds), options.json)
 

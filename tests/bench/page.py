@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 from supervisor.serving import endpoint
+from tests import engines
 from tests.bench.figures import Figure, asked, median, report
 from tests.page import fleet
 from tests.page.browser import Tab, chromium
@@ -69,4 +70,5 @@ def figures(shards: int, supervisors: int, runs: int) -> Iterator[Figure]:
 
 if __name__ == "__main__":
     options = asked("page", shards=1000, supervisors=10, runs=5)
+    engines.install("chromium")
     sys.exit(report(figures(options.shards, options.supervisors, options.runs), options.json))

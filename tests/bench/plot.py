@@ -12,7 +12,7 @@ from tests.bench import growth, tables
 
 PICTURE = tables.ROOT / "docs" / "growth.svg"
 CURVES = {
-    "MB": (growth.ALL_MB, growth.PARENT_MB, growth.SERVER_MB, growth.CHILD_MB),
+    "MiB": (growth.ALL_MIB, growth.PARENT_MIB, growth.SERVER_MIB, growth.CHILD_MIB),
     "% of a core": (growth.CPU,),
     "ms": (growth.ANSWER, growth.LATE),
     "s": (growth.START,),

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,15 @@ def added(size: int, options: argparse.Namespace) -> Iterator[Figure]:
             "the sink jsonl, files included": partial(few, sink=f"jsonl:{folder}/events.jsonl"),
         }
         values = alternating(runs, options.rounds)
-    plain = statistics.median(values.pop("nothing"))
+    nothing = values.pop("nothing")
     for name, each in values.items():
+        adds, noise = statistics.median(each) - statistics.median(nothing), _range(each) + _range(nothing)
         whole_us = f"with the message {spread(each, 'us')}"
-        yield Figure(f"adds, {size} B: {name}", statistics.median(each) - plain, "us", detail=whole_us)
+        yield Figure(f"adds, {size} B: {name}", adds, "us", detail=whole_us, noise=noise)
+
+
+def _range(values: Sequence[float]) -> float:
+    return max(values) - min(values)
 
 
 def figures(options: argparse.Namespace) -> Iterator[Figure]:
@@ -112,5 +117,5 @@ def figures(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    given = asked("receive", rounds=5, messages=50_000)  # messages of the slowest; the faster get up to ten times
+    given = asked("receive", rounds=2, messages=50_000)  # messages of the slowest; the faster get up to ten times
     sys.exit(report(figures(given), given.json))

@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     parts = ((name, PARTS[name]) for name in options.parts or PARTS)
     return report(in_folders(parts), options.json)

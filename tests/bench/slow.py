@@ -2,7 +2,7 @@
 
     python -m tests.bench.slow [--seconds N] [--json FILE]
 
-A local feed offers 50,000 messages of 100 bytes in a second for a minute. A real child hands them to a sink that takes
+A local feed offers 50,000 messages of 100 bytes in a second for a while. A real child hands them to a sink that takes
 1,000 in a second; to a handler that does, in front of a file; and to that sink with `overflow = drop_oldest`. Goal: the
 child's memory grows by less than 20 MiB, and all that was offered is accounted for: delivered, still at the server, or
 dropped where that is allowed and then counted. The exit code is 1 if a goal is missed.
@@ -32,7 +32,7 @@ def behind(consumer: str, overflow: str, seconds: int, folder: Path) -> Iterator
 
 
 if __name__ == "__main__":
-    options = asked("slow", seconds=60)
+    options = asked("slow", seconds=20)
     consumers = (("sink", "wait"), ("handler", "wait"), ("sink", "drop_oldest"))
     parts = ((consumer, partial(behind, consumer, overflow, options.seconds)) for consumer, overflow in consumers)
     sys.exit(report(in_folders(parts), options.json))

@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=whole, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     return report(in_folders([("status", lambda folder: looks(folder, options.rounds))]), options.json)
 

@@ -1,10 +1,12 @@
 """The measured figures in the docs: python -m tests.bench.tables [--check]
 
 docs/figures.json holds what each part of `python -m tests.bench` measured last. A page of the docs (or the README)
-shows figures of a part, never typed by hand, between two marks that this module fills:
+shows figures, never typed by hand, between two marks that this module fills:
 
     <!-- figures: PART -->                 all figures of the part
     <!-- figures: PART: some words -->     those whose name begins with these words, which are left out of the table
+    <!-- figures: summary -->              the headlines, chosen in `summary`
+    <!-- figures: parts -->                what is measured, and how long that took
     <!-- end of figures -->
 
 `--check` changes nothing, and exits with 1 if a table and the record differ. A test holds the docs to that.
@@ -18,11 +20,13 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import Figure, number
+from tests.bench import parts, summary
+from tests.bench.figures import Figure
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "figures.json"
@@ -37,20 +41,39 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+# --- the record -------------------------------------------------------------------------------------------
+
+
 def read(path: Path) -> Record:
     record: Record = json.loads(path.read_text()) if path.exists() else {}
     return record
 
 
-def keep(path: Path, part: str, figures: list[dict[str, Any]]) -> None:
+def keep(path: Path, part: str, figures: list[dict[str, Any]], took_s: float) -> None:
     """Put the figures of one part in the place of those that stood there."""
     record = read(path)
-    record[part] = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": _machine(), "figures": figures}
+    measured = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": _machine(), "took_s": round(took_s)}
+    record[part] = measured | {"figures": figures}
     path.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n")
 
 
 def _machine() -> str:
     return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, Python {platform.python_version()}"
+
+
+def estimate(record: Record, names: Iterable[str]) -> str:
+    """How long these parts will take, by how long they took."""
+    took_s = sum(record[name]["took_s"] for name in names if name in record)
+    return f"about {max(1, round(took_s / 60))} minutes, as the last record took"
+
+
+def figures_of(record: Record, part: str) -> list[Figure]:
+    if part not in record:
+        raise KeyError(f"no figures of {part}: measure them by python -m tests.bench --record {part}")
+    return [Figure(**{name: value for name, value in row.items() if name != "met"}) for row in record[part]["figures"]]
+
+
+# --- the pages --------------------------------------------------------------------------------------------
 
 
 def rendered(page: str, record: Record) -> str:
@@ -59,23 +82,28 @@ def rendered(page: str, record: Record) -> str:
 
 
 def _table(record: Record, part: str, words: str) -> str:
-    figures = [_figure(row) for row in record[part]["figures"] if row["name"].startswith(words)]
+    if part == "summary":
+        return summary.table({name: figures_of(record, name) for name in record})
+    if part == "parts":
+        return _parts(record)
+    figures = [figure for figure in figures_of(record, part) if figure.name.startswith(words)]
     if not figures:
-        raise KeyError(f"{part}: {words}")
-    rows = [_row(figure, figure.name.removeprefix(words).strip(" ,:")) for figure in figures]
-    return "\n".join(["| | measured | goal | spread |", "| --- | --- | --- | --- |", *rows]) + "\n"
+        raise KeyError(f"no figure of {part} begins with {words!r}")
+    rows = [
+        f"| {figure.name.removeprefix(words).strip(' ,:')} | {figure.measured} | {figure.judged} | {figure.detail} |"
+        for figure in figures
+    ]
+    head = ["| | measured | goal | details |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows, "", f"{record[part]['measured']}, {record[part]['machine']}."]) + "\n"
 
 
-def _row(figure: Figure, name: str) -> str:
-    return f"| {name} | {number(figure.value)} {figure.unit} | {_goal(figure)} | {figure.detail} |"
-
-
-def _figure(row: dict[str, Any]) -> Figure:
-    return Figure(**{name: value for name, value in row.items() if name != "met"})
-
-
-def _goal(figure: Figure) -> str:
-    return figure.goal if figure.met else f"{figure.goal}, **missed**"
+def _parts(record: Record) -> str:
+    rows = [
+        f"| `{part.name}` | {part.what} | {part.beside} | {record[part.name]['took_s']} s |"
+        for part in parts.ALL
+        if figures_of(record, part.name)
+    ]
+    return "\n".join(["| part | what is measured | beside | takes |", "| --- | --- | --- | --- |", *rows]) + "\n"
 
 
 def render(path: Path = RECORD) -> list[Path]:

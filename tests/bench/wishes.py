@@ -3,8 +3,8 @@
     sqlite    two supervisors of 8 shards on an SQLite file
     table     the same on ministack
 
-Each moves shards there and back 12 times, one at a time: from the death of the old child to the connection of the new
-one, as the feed sees it. Then it pauses all shards 10 times: from the start of the command, whose process takes some
+Each moves shards there and back 8 times, one at a time: from the death of the old child to the connection of the new
+one, as the feed sees it. Then it pauses all shards 6 times: from the start of the command, whose process takes some
 time to be there, to the end of the last connection. T and p have their defaults, 10 s and 1 s; the children end when
 they are told to. The exit code is 1 if a goal is missed.
 """
@@ -30,8 +30,8 @@ from workers.process.kernel import boottime_ns
 SECOND_NS = 1e9
 LEASE = "10s"
 SHARDS = 8
-MOVES = 12
-PAUSES = 10
+MOVES = 8
+PAUSES = 6
 GAP_MAX_S = 0.7
 PAUSE_MAX_S = 2.0  # a poll and a second
 
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
-    engines.install()
+    engines.install("ministack")
     os.environ.update(AWS)
     parts = ((name, PARTS[name]) for name in options.parts or PARTS)
     return report(in_folders(parts), options.json)
