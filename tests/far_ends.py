@@ -27,17 +27,18 @@ class Naps:
     most: int = 1_000_000
     seconds: list[float] = field(default_factory=list)
 
-    def __call__(self, seconds: float) -> None:
+    def __call__(self, seconds: float) -> bool:
         self.seconds.append(seconds)
         if len(self.seconds) == self.most:
             raise Enough
+        return True
 
 
 @dataclass
 class Told:
     """A `Report`; it is never fenced, and no child stops."""
 
-    pause: Callable[[float], object] = field(default_factory=Naps)
+    pause: Callable[[float], bool] = field(default_factory=Naps)
     retries: list[str] = field(default_factory=list)
     fines: int = 0
     looks: int = 0  # at the fence

@@ -30,8 +30,9 @@ class Noted:
         self.retries.append(reason)
         self._on_retry()
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> bool:
         self.pauses_s.append(seconds)
+        return True
 
     def fine(self) -> None:
         self.fines += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.far_ends import Naps, Told, batches, numbers
+from tests.far_ends import Enough, Naps, Told, batches, numbers
 from workers.chance import chance
 from workers.sinks.carrier import UNFIT_TRIES, Carrier
 from workers.sinks.envelope import Envelope
@@ -108,6 +108,22 @@ def test_other_failures_before_do_not_shorten_the_time_that_a_refused_event_has(
     far = FarEnd(*[Again("x")] * 5, judge=lambda parcel: Unfit("answer 400") if 6 in parcel.seqs else Safe())
     far.carry(drops=True)
     assert far.asked[-4:] == [[6], [6], [6], [7, 8]]
+
+
+def test_a_wait_that_a_stop_cut_short_is_none_of_those_behind_which_a_refused_event_is_dropped() -> None:
+    waits = [True, *[False] * 9]
+    far = FarEnd(judge=lambda parcel: Unfit("answer 400"))
+
+    def pause(seconds: float) -> bool:
+        if not waits:
+            raise Enough
+        return waits.pop(0)
+
+    far.report.pause = pause
+    with pytest.raises(Enough):
+        far.carry(drops=True)
+    assert far.asked[-10:] == [[1]] * 10
+    assert far.report.lost == 0
 
 
 def test_nothing_is_dropped_for_any_other_reason() -> None:

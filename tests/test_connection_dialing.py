@@ -17,6 +17,7 @@ from tests.child import Child, task
 from tests.feed import TEXT, Feed, Peer, frame
 from tests.wait import until
 from workers.board import CONNECTS, MESSAGES, OPEN
+from workers.handler import Connection, Handler, Message
 from workers.stream.target import Target, shown
 from workers.websocket import route, tls
 from workers.websocket.attempt import Attempt
@@ -407,6 +408,23 @@ def test_what_tls_has_decrypted_already_is_read_without_waiting_for_more(server_
         for count in range(1, 21):
             child.word(MESSAGES, 2 * count, timeout_s=2)
             turned.set()
+
+
+def test_what_tls_has_decrypted_already_is_read_when_its_consumer_has_caught_up(server_tls: ssl.SSLContext) -> None:
+    def behave(peer: Peer) -> None:
+        peer.accept("Sec-WebSocket-Extensions: permessage-deflate")
+        peer.raw(frame(TEXT, b"x" * 1000) * 14)  # one record, which is read in two parts
+        peer.serve()
+
+    seen: list[int] = []
+
+    class Behind(Handler):
+        def message(self, connection: Connection, message: Message) -> None:
+            seen.append(len(message))
+
+    spec = {"tls_ca": CERTIFICATE, "compression": "deflate", "ping_interval_ms": 600_000, "handler": "x"}
+    with Feed(behave, server_tls) as feed, Child(task(feed.url, **spec), Behind):
+        until(lambda: len(seen) == 14, 10)
 
 
 def test_what_is_no_tls_on_an_open_connection_is_told_without_a_place_in_a_source(server_tls: ssl.SSLContext) -> None:

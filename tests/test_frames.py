@@ -201,6 +201,13 @@ def test_input_after_a_close_frame_is_ignored() -> None:
     assert parse(data, []) == ([], [Close(3001, "bye")], None, 0)
 
 
+@pytest.mark.parametrize("late", [frame(TEXT, b"late"), frame(TEXT, b"\xff")])
+@pytest.mark.parametrize("cut", [1, 2, 3, 6])
+def test_input_after_a_close_frame_is_ignored_also_where_a_read_ended_inside_it(cut: int, late: bytes) -> None:
+    data = frame(CLOSE, (3001).to_bytes(2, "big") + b"bye") + late
+    assert parse(data, [cut]) == ([], [Close(3001, "bye")], None, 0)
+
+
 def test_a_close_frame_without_a_code_is_told_as_such() -> None:
     assert parse(frame(CLOSE), [])[1] == [Close(NO_CODE, "")]
 

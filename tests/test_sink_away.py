@@ -16,7 +16,7 @@ from tests.far_ends import InThread, numbers
 from tests.faults import Reply, access_denied
 from tests.feed import Feed, Peer
 from tests.proxy import FaultProxy
-from workers.board import MESSAGES, SINK_RETRIES, Board, Slot
+from workers.board import EVENTS_DROPPED, MESSAGES, SINK_RETRIES, Board, Slot
 from workers.handler import Connection, Handler, Message
 from workers.log import Log
 from workers.sinks.condition import LAST_TRIES, Condition
@@ -31,6 +31,15 @@ class Mine(Sink):
         with open({place!r}, "a") as file:
             print("asked", file=file)
         raise Retry("the table is away", after_s=60)
+"""
+
+CLOSES_LATER = """
+from tenured import Retry, Sink
+class Mine(Sink):
+    def write(self, events):
+        pass
+    def close(self):
+        raise Retry("the table is locked", after_s=60)
 """
 
 
@@ -105,6 +114,14 @@ def test_a_collector_is_not_waited_for() -> None:
         assert len(collector.posted) == 1 + LAST_TRIES
 
 
+@pytest.mark.parametrize("code", [400, 413, 422])
+def test_a_stop_drops_no_event_that_the_far_end_refuses_though_events_may_be_dropped(code: int) -> None:
+    with Collector() as collector:
+        collector.then(*[status(code)] * 100)
+        child = stopped_while_away(collector.url, overflow="drop_oldest")
+        assert child.words[EVENTS_DROPPED] == 0
+
+
 @pytest.mark.parametrize("kind", ["kinesis", "sqs"])
 def test_a_service_is_not_waited_for(ministack: Engine, kind: str) -> None:
     with FaultProxy(ministack.port) as proxy:
@@ -120,6 +137,20 @@ def test_a_sink_of_a_users_own_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.format(place=str(tmp_path / "asked")))
     stopped_while_away(f"{tmp_path}/mine.py:Mine")
     assert (tmp_path / "asked").read_text().splitlines() == ["asked"] * (1 + LAST_TRIES)
+
+
+def test_a_sink_that_would_be_closed_later_has_all_events_and_so_the_log_says(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CLOSES_LATER)
+    spec = {"sink": f"{tmp_path}/mine.py:Mine", "pointer": "/seq"}
+    with Feed(talk) as feed, Child(task(feed.url, **spec)) as child:
+        child.word(MESSAGES, 3)
+        assert child.stop(PATIENCE_S) == 0
+        assert child.slot.read_checkpoint() == "3"
+        (told,) = child.log("child.failed")
+        assert told["level"] == "WARNING"
+        assert told["reason"] == (
+            "the sink was not closed, for which a stop does not wait: the table is locked; all events are in it"
+        )
 
 
 class Pushing(Handler):

@@ -6,7 +6,8 @@ What holds:
 - each request is preceded by a look at the fence, and every failure is reported before the wait;
 - a parcel that is refused for what is in it is halved, so that all events before the one at fault are delivered and
   that one is named. It then stays first in line; only where events may be dropped (`overflow = drop_oldest`) it is
-  dropped, when it was refused again `UNFIT_TRIES` times, a minute apart.
+  dropped, when it was refused again `UNFIT_TRIES` times, a minute apart. A wait that a stop cut short does not count,
+  so a stop drops nothing that had not its minutes.
 
 Between two requests it waits as `Report.pause` does; a stop does not wait for a far end that fails again.
 """
@@ -44,7 +45,7 @@ class Carrier:
     def carry(self, parcel: Parcel) -> None:
         """Returns when every event of it is safe, or was dropped. Raises `SinkAway` as `Report.pause` does."""
         waiting = [parcel]  # the first to go is the last here
-        failures = refusals = 0  # in a row; the latter of one event alone
+        failures = refusals = 0  # in a row; the latter of one event alone, a whole wait behind each
         while waiting:
             parcel = waiting.pop()
             self._report.fenced()
@@ -64,7 +65,6 @@ class Carrier:
                     failures = refusals = 0
                     continue
                 case Unfit():
-                    refusals += 1
                     waiting.append(parcel)
                 case Partly(places):
                     if len(places) < len(parcel):
@@ -76,7 +76,9 @@ class Carrier:
                     failures += 1
                     waiting.append(parcel)
             self._report.retrying(self._told(outcome, parcel))
-            self._report.pause(pause_s(outcome, failures, self._chance()))
+            waited = self._report.pause(pause_s(outcome, failures, self._chance()))
+            if waited and isinstance(outcome, Unfit):
+                refusals += 1
 
     def _told(self, outcome: Again | Partly | Refused | Unfit, parcel: Parcel) -> str:
         told = f"{outcome.reason} from {self._where}"

@@ -59,14 +59,14 @@ class Condition:
         self._words[SINK_RETRIES] += 1
         self._failing = (reason, self._failing[1] if self._failing else boottime_ns())
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> bool:
         if not self._leaves:
-            self._left.acquire(timeout=seconds)
-            return
+            return not self._left.acquire(timeout=seconds)
         self._last_tries += 1
         if self._last_tries == LAST_TRIES:
             raise SinkAway(self._failing[0] if self._failing else "the sink is away")
         time.sleep(min(seconds, _LAST_PAUSE_S))
+        return False
 
     def fine(self) -> None:
         self._failing, self._last_tries = None, 0

@@ -57,9 +57,9 @@ class Report(Protocol):
         """Something has to be tried again; counted. `reason` is what follows "sink: ", without its duration:
         "no answer from collector.example:443". It is shown until `fine`."""
 
-    def pause(self, seconds: float) -> None:
-        """Wait between a failure, which was reported, and the next try. A stop ends the wait at once; after it the
-        third failure in a row raises `SinkAway`, which a sink lets pass."""
+    def pause(self, seconds: float) -> bool:
+        """Wait between a failure, which was reported, and the next try. A stop ends the wait at once, which is then
+        False; after it the third failure in a row raises `SinkAway`, which a sink lets pass."""
 
     def fine(self) -> None:
         """Something went through (a request, a piece of a long write): the sink makes progress, nothing is wrong."""

@@ -170,8 +170,7 @@ class Lane:
     def _run(self) -> None:
         try:
             self._work()
-            self._condition.begun()
-            self._sink.close()
+            self._close()
         except SinkAway as error:
             self.failure, self.away = str(error), True
         except SinkFailed as error:
@@ -181,6 +180,15 @@ class Lane:
         self._condition.ended()
         self.finished = True
         self._wake()
+
+    def _close(self) -> None:
+        """Everything is safe by now, also where a stop does not wait for this."""
+        self._condition.begun()
+        try:
+            self._sink.close()
+        except SinkAway as error:
+            reason = f"the sink was not closed, for which a stop does not wait: {error}; all events are in it"
+            self._condition.log("child.failed", "WARNING", reason=reason)
 
     def _work(self) -> None:
         mark = _NOTHING

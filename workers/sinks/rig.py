@@ -42,11 +42,12 @@ class _Report:
     def retrying(self, reason: str) -> None:
         self.retries.append(reason)
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> bool:
         self._in_a_row += 1
         if self._on_retry is None or self._in_a_row == _TRIES_MAX:
             raise SinkAway(self.retries[-1])
         self._on_retry()
+        return True
 
     def fine(self) -> None:
         self._in_a_row = 0

@@ -65,8 +65,7 @@ class Link:
         self.checkpoint = opened.target.checkpoint
         self.opened_ns = now_ns
         self.subscribed_ns = self._events = 0
-        self.paused = False
-        self.due_ns = NEVER_NS
+        self.paused, self.due_ns = False, NEVER_NS
 
     @property
     def open(self) -> bool:
@@ -85,13 +84,11 @@ class Link:
     def begin(self, opened: Opened, now_ns: int) -> None:
         """Subscribe, and take what came with the answer to the upgrade."""
         self._sender.begin(opened.target.subscriptions)
-        self._sooner(self._send_due(now_ns))
+        self._sooner(min(self._send_due(now_ns), self._vigil.first_ns))
         self._update_interest()
-        self._sooner(self._vigil.first_ns)
         if opened.rest and self.open:
             self._take(self._parser.feed(opened.rest), now_ns)
-        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            self._home.again(self)  # it came in one record with the answer, so epoll will not report it
+        self._read_decrypted()  # what came in one record with the answer
 
     # --- what is due ----------------------------------------------------------------------------------------
 
@@ -151,9 +148,10 @@ class Link:
                 return
             if not self._discards and self._home.held(self):
                 self._hold_up(boottime_ns() if self._farewell else 0)
-                if number == 0:  # else it was just read, and often there is room again by the next turn
-                    self.paused = True
-                    self._update_interest()
+                if number:  # it was just read, and often there is room again by the next turn
+                    break
+                self.paused = True
+                self._update_interest()
                 return
             began_ns = boottime_ns()
             size = self._read_size.bytes
@@ -174,8 +172,11 @@ class Link:
             self._read_size.took(boottime_ns() - began_ns)
             if len(data) < size and not isinstance(sock, ssl.SSLSocket):
                 return
+        self._read_decrypted()
+
+    def _read_decrypted(self) -> None:  # in the next turn: it has left the socket, so epoll will not report it
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            self._home.again(self)  # decrypted already, so epoll will not report it
+            self._home.again(self)
 
     def _take(self, parsed: Parsed, now_ns: int) -> None:
         self._sooner(self._vigil.heard(self._parser.begun, parsed.advanced, now_ns))
@@ -199,11 +200,9 @@ class Link:
         if pings and self.open:
             self._queue(outgoing.PONG, pings[-1].data)
         for control in controls:
-            if not isinstance(control, Close):
-                continue
-            if self._farewell is not None:
+            if isinstance(control, Close) and self._farewell is not None:
                 self._finish(self._farewell.end, now_ns)
-            else:
+            elif isinstance(control, Close):
                 self.close(end_of(control), now_ns)
 
     # --- pauses ---------------------------------------------------------------------------------------------
@@ -284,6 +283,7 @@ class Link:
             elif self._home.stopping:
                 self.paused = False
                 self._update_interest()
+                self._read_decrypted()
         self.due_ns = farewell.due_ns
 
     def _lost(self, reason: str, theirs: bool = False) -> None:

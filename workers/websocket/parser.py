@@ -95,7 +95,7 @@ class Parser:
                 _, size = self._step(tail + data[:position], 0, messages, controls)
             elif tail:
                 data = tail + data
-            while True:
+            while not self._done:  # by a close frame
                 if not self._assembly.opcode:
                     position, taken = bulk.run(data, position, self._limit, messages)
                     size += taken
@@ -104,8 +104,6 @@ class Parser:
                     break
                 size += taken
                 position += step
-                if self._done:  # by a close frame
-                    break
         except Violation as violation:
             failure = violation.failure
         except UnicodeDecodeError:  # of `bulk`
@@ -121,7 +119,7 @@ class Parser:
         """Any one frame at `position`: how many bytes it has, 0 if it is incomplete; and its message's payload."""
         available = len(data) - position
         self._missing = 0
-        if self._done or available < 2:
+        if available < 2:
             return 0, 0
         first, size, header = data[position], data[position + 1], 2
         self._check(first, size)
