@@ -40,7 +40,6 @@ from supervisor.tasks import task_for
 from supervisor.witness import Witness
 from workers.board import Board
 from workers.process.kernel import boottime_ns
-from workers.sinks.choice import is_class
 from workers.texts import printable
 from workers.websocket.tls import profile_of
 
@@ -80,7 +79,7 @@ class Daemon:
         state = begin(self._rules(), me, now.boot_ns, frozenset(dead))
         self._steps = Stepping(state, loop, self._perform, self._stepped, self._tick, self._break)
         self._stops = Stops()
-        self._witness = Witness(self._journal, self._metrics)
+        self._witness = Witness(self._journal, self._metrics, lambda: rules.code_of(self.settings))
         self._outdated: frozenset[str] = frozenset()  # shards whose children are to be replaced, and are not yet
         self._exit: asyncio.Future[tuple[int, str]] = loop.create_future()
         self._reloader = Reloader(self, self._journal, notifier)
@@ -164,8 +163,7 @@ class Daemon:
     def _prepare(self) -> None:
         streams = self.settings.streams
         self._children.prepare(
-            [stream.spec.handler for stream in streams if stream.spec.handler]
-            + [stream.spec.sink for stream in streams if is_class(stream.spec.sink)],
+            rules.code_of(self.settings),
             [profile_of(stream.spec) for stream in streams],
             self.settings.python_path,
             str(self.settings.base),

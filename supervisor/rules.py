@@ -8,6 +8,7 @@ from supervisor.configuration.digest import digest_of
 from supervisor.configuration.settings import Settings, Stream, restart_needed
 from supervisor.core.model import MS, Rules, ShardRule
 from supervisor.place import Place
+from workers.sinks.choice import is_class
 
 
 def rules_of(settings: Settings, place: Place, version: str) -> Rules:
@@ -35,6 +36,17 @@ def rules_of(settings: Settings, place: Place, version: str) -> Rules:
         version=version,
         digest=settings.digest,
     )
+
+
+def code_of(settings: Settings) -> dict[str, str]:
+    """All code of users that children run, by the reference in the file: whose it is, in words."""
+    uses: dict[str, list[str]] = {}
+    for stream in settings.streams:
+        if stream.spec.handler:
+            uses.setdefault(stream.spec.handler, []).append(f"handler of [stream:{stream.name}]")
+        if is_class(stream.spec.sink):
+            uses.setdefault(stream.spec.sink, []).append(f"sink of [stream:{stream.name}]")
+    return {reference: " and ".join(words) for reference, words in uses.items()}
 
 
 def with_what_stays(old: Settings, new: Settings) -> Settings:

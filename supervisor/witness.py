@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from supervisor.core.model import MS, Exited
 from supervisor.journal import Journal
 from supervisor.metrics.metrics import Metrics
@@ -9,9 +11,11 @@ from supervisor.processes import child_events
 
 
 class Witness:
-    def __init__(self, journal: Journal, metrics: Metrics) -> None:
+    def __init__(self, journal: Journal, metrics: Metrics, code: Callable[[], Mapping[str, str]]) -> None:
+        """`code`: see `rules.code_of`."""
         self._journal = journal
         self._metrics = metrics
+        self._code = code
         self._kills: dict[tuple[str, int], tuple[str, int]] = {}  # why, and when its cause was complete
 
     def kills(self, shard: str, epoch: int, reason: str, at_ns: int) -> None:
@@ -34,8 +38,16 @@ class Witness:
                 self._journal.write("info", "child.exited", shard=shard, epoch=epoch, pid=pid, reason=status)
             case child_events.Complaint(text, of_configuration):
                 event_name = "config.warning" if of_configuration else "child.exited"
-                self._journal.write("warning", event_name, reason=text)
+                self._journal.write("warning", event_name, reason=self._with_its_owner(text))
         return None
+
+    def _with_its_owner(self, text: str) -> str:
+        """What is said of a handler or sink begins with its reference."""
+        owners = (
+            owner for reference, owner in self._code().items() if text.startswith((f"{reference} ", f"{reference}:"))
+        )
+        owner = next(owners, "")
+        return f"{owner}: {text}" if owner else text
 
     def _tell_kill(self, shard: str, epoch: int, at_ns: int) -> None:
         if killed := self._kills.pop((shard, epoch), None):

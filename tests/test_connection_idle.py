@@ -25,8 +25,8 @@ def test_a_silence_of_data_is_told_once_though_pings_are_answered() -> None:
         silent = until(lambda: child.log("connection.silent"), 5)[0]
         assert 0.3 <= time.monotonic() - opened <= 0.9
         assert (silent["kind"], silent["connection"], silent["level"]) == ("data", 0, "WARNING")
-        assert "no message came for 0.4 s" in silent["reason"]
-        assert "connection 0: no message came for" in (child.slot.read_trouble() or "")
+        assert "no message came within idle_timeout, 0.4 s" in silent["reason"]
+        assert "connection 0: no message came within idle_timeout" in (child.slot.read_trouble() or "")
         until(lambda: time.monotonic() > opened + 1.3, 5)
         assert (len(child.log("connection.silent")), child.words[SILENCES], child.words[CONNECTS]) == (1, 1, 1)
 
@@ -89,7 +89,7 @@ def test_reconnect_closes_a_silent_connection_with_4000_and_its_reason_and_opens
         assert closed["code"] == 4000
         assert "no message came" in closed["reason"]
     assert said[0][:2] == (4000).to_bytes(2, "big")
-    assert said[0][2:].decode().startswith("no message came for 0.4 s")
+    assert said[0][2:].decode().startswith("no message came within idle_timeout, 0.4 s")
 
 
 def test_an_idle_timeout_that_is_off_is_no_matter() -> None:

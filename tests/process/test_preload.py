@@ -74,9 +74,10 @@ def test_what_a_handler_raises_when_imported_is_told_in_one_short_line(tmp_path:
 def test_a_class_that_is_not_there_is_told_first_with_those_that_are(tmp_path: Path) -> None:
     module(tmp_path, "trades", "")
     _, warnings, _ = preloaded(f"{tmp_path}/trades.py:Trades")
+    reference = f"{tmp_path}/trades.py:Trades"
     sentence = f"there is no class Trades in {tmp_path}/trades.py, it has H, so none of its children can start"
     assert len(warnings) == 1
-    assert warnings[0].endswith(sentence)
+    assert warnings[0] == f"{reference}: {sentence}"
     assert "BadHandler" not in warnings[0]
 
 

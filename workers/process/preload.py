@@ -76,8 +76,8 @@ def _imported(wanted: Preparation, warn: Warn, budget_s: float) -> Handlers:
 
 
 def _sentence(reference: str, fault: str) -> str:
-    """What is wrong, and what that leads to. A reference that leads nowhere says it all by itself."""
+    """What is wrong, and what that leads to: it begins with the reference, to which the parent adds whose it is."""
     told = fault.removeprefix(f"raised {BadHandler.__name__}: ")
     if told != fault:
-        return f"{told}, so none of its children can start"
+        return f"{reference}: {told.partition(f'{reference!r}: ')[2] or told}, so none of its children can start"
     return f"{reference} {fault} when imported, so each of its children imports it by itself"

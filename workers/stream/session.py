@@ -121,7 +121,7 @@ def watch(policy: Policy, timing: Timing, now_ns: int) -> Wait | Probe | Idle | 
     if policy.idle_timeout_ns and not timing.idle:
         idle_ns = timing.data_ns + policy.idle_timeout_ns
         if now_ns >= idle_ns:
-            return Idle(f"no message came for {_seconds(now_ns - timing.data_ns)}")
+            return Idle(f"no message came within idle_timeout, {_seconds(policy.idle_timeout_ns)}")
         until_ns = min(until_ns, idle_ns)
     if timing.pinged_ns > timing.heard_ns:
         end_ns = timing.pinged_ns + policy.ping_timeout_ns
