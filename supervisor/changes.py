@@ -13,13 +13,18 @@ from dataclasses import dataclass, replace
 
 from supervisor.records import HISTORY_MAX, short_id
 
+RESTART, RELOADED, RECOVERED = "restart", "reloaded", "recovered"
+AGAIN = (RESTART, RELOADED, RECOVERED)  # claims of one's own lease, whose child ended: unasked, for a reload, or fenced
+
 _ENTRY = re.compile(r"([0-9]{1,19}) (\S+) ([0-9]{1,11}) (\S+)(?: x([0-9]{1,9}))?")
 
 _WORDS = {
     "claimed": "claimed it, it was free",
     "expired": "took it over, its owner had not renewed for the whole lease",
     "reclaimed": "took it back after a restart on the same host, at once",
-    "restart": "started its child again",
+    RESTART: "started its child again after it had ended unasked",
+    RELOADED: "replaced its child after a reload",
+    RECOVERED: "started its child again after the store had not answered in time",
     "crashed": "gave it up, its child had crashed",
     "moved": "gave it up, an operator wished it elsewhere",
     "balanced": "gave it up to a supervisor that has less",
@@ -68,11 +73,11 @@ def is_given_up(history: Sequence[str]) -> bool:
 
 def history_after(history: tuple[str, ...], epoch: int, owner: str, at: int, reason: str) -> tuple[str, ...]:
     """The last `HISTORY_MAX` changes, newest last. `at`: unix milliseconds. So that no loop erases what one looks for,
-    N of them are one entry: restarts by one owner, in a row; reclaims in a row, by whom ever, since each run of a
-    supervisor has an id of its own; and the ends of an owner's children that made it give the shard up, however often
-    the shard went round among owners that all gave it up for that."""
+    N of them are one entry: starts by one owner for one reason, in a row; reclaims in a row, by whom ever, since each
+    run of a supervisor has an id of its own; and the ends of an owner's children that made it give the shard up,
+    however often the shard went round among owners that all gave it up for that."""
     who, kept, times = short_id(owner), list(history), 1
-    if kept and reason in ("restart", "reclaimed"):
+    if kept and reason in (*AGAIN, "reclaimed"):
         last = change_of(kept[-1])
         if last.reason == reason and (reason == "reclaimed" or last.owner == who):
             times += last.times
@@ -84,11 +89,11 @@ def history_after(history: tuple[str, ...], epoch: int, owner: str, at: int, rea
 
 
 def _take_crashes(history: list[str], who: str) -> int:
-    """Takes out what led `who` to give the shard up again: the claim and the restarts since it was last free, and its
+    """Takes out what led `who` to give the shard up again: the claim and the starts since it was last free, and its
     earlier surrender in the round of those just before. How many of its children ended in all that."""
     ends = 0
-    while history and (last := change_of(history[-1])).owner == who and last.reason in ("claimed", "restart"):
-        ends += last.times if last.reason == "restart" else 0
+    while history and (last := change_of(history[-1])).owner == who and last.reason in ("claimed", *AGAIN):
+        ends += last.times if last.reason == RESTART else 0
         history.pop()
     for index in range(len(history) - 1, -1, -1):
         change = change_of(history[index])

@@ -53,8 +53,8 @@ def test_owners_are_completed_where_exactly_one_id_has_their_random_part() -> No
     ("entry", "text"),
     [
         (f"1 x {AT} expired", "took it over, its owner had not renewed for the whole lease"),
-        (f"1 x {AT} restart", "started its child again"),
-        (f"1 x {AT} restart x4", "started its child again, 4 times in a row"),
+        (f"1 x {AT} restart", "started its child again after it had ended unasked"),
+        (f"1 x {AT} restart x4", "started its child again after it had ended unasked, 4 times in a row"),
         (f"1 x {AT} crashed x4", "gave it up, its child had ended 4 times"),
         (f"1 x {AT} unheard", "unheard"),
     ],

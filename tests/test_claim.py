@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.changes import AGAIN
 from supervisor.core import claim as claiming_of
 from supervisor.core.model import Apply, Log, Read, Start
 from supervisor.core.phases import Claiming, Held, Idle, Releasing, Shard, Tried, Vacant, Wanted
@@ -121,6 +122,22 @@ def test_a_claim_of_our_own_lease_carries_the_newest_checkpoint_and_keeps_the_wi
     assert write.epoch == 9
     assert isinstance(known.phase, Claiming)
     assert known.phase.tenure == own
+
+
+@pytest.mark.parametrize("reason", AGAIN)
+@pytest.mark.parametrize("failed", [Unknown("refused", unsent=True), Refused(own_row())])
+def test_why_we_claim_our_own_lease_stands_in_its_history_also_after_a_try_that_did_nothing(
+    reason: str, failed: Outcome
+) -> None:
+    now, later = turn(1), turn(4)
+    known = claiming_of.tick_vacant(shard(Vacant(tenure(), ns(1), reason)), now)
+    write = only(now.out, Apply).write
+    assert isinstance(write, Claim)
+    known = claiming_of.answer_claim(known, turn(1.1), write, failed)
+    claiming_of.tick_vacant(known, later)
+    again = only(later.out, Apply).write
+    assert isinstance(again, Claim)
+    assert {each.history[-1].split(" ")[3] for each in (write, again)} == {reason}
 
 
 def test_our_lease_without_a_child_waits_for_its_backoff_and_is_released_by_a_drain() -> None:

@@ -315,6 +315,16 @@ def test_a_crash_keeps_the_lease_and_hands_its_last_checkpoint_to_the_next_child
     assert none(now.out, Start)
 
 
+def test_a_crash_a_reload_and_a_fence_are_told_apart_in_what_claims_the_lease_again() -> None:
+    replaced = lease.stop(held(deadline_ns=ns(100)), turn(0.1), "reloaded", release=False)
+    killed = lease.tick_held(replaced, turn(9), report(9))
+    fenced = lease.tick_held(held(), turn(9), report(9))
+    for known, reason in ((held(), "restart"), (replaced, "reloaded"), (killed, "reloaded"), (fenced, "recovered")):
+        phase = lease.exited(known, turn(0.5 if known is not fenced else 9.1), Exited("s/0", 8)).phase
+        assert isinstance(phase, Vacant)
+        assert phase.reason == reason
+
+
 def test_a_fenced_child_is_no_crash_and_its_lease_is_claimed_again_at_once() -> None:
     now = turn(9.5)
     known = lease.exited(held(cause="timeout"), now, Exited("s/0", 8))

@@ -91,11 +91,27 @@ RESTARTS = (f"7 x {NOW // 1000 - 12} restart x3",)
         (lease("t/3", trouble="sink: collector.example:443 answered 401"), False),
         (lease("t/3", trouble="its child exited with 1"), False),
         (lease("t/3", history=RESTARTS), False),
+        (lease("t/3", history=(*RESTARTS, f"8 x {NOW // 1000 - 9} recovered")), False),
+        (lease("t/3", history=(*RESTARTS, f"8 x {NOW // 1000 - 9} reloaded")), True),
+        (lease("t/3", history=(f"7 x {NOW // 1000 - 12} reloaded x9",)), True),
+        (lease("t/3", history=(f"7 x {NOW // 1000 - 12} recovered x9",)), True),
         (lease("t/3", owner=None, history=GAVE_UP, trouble="its child exited with 1"), False),
         (lease("t/3", paused=True, trouble="sink: no answer"), True),
         (lease("t/9", owner=None, history=GAVE_UP, trouble="its child exited with 1"), True),
     ],
-    ids=["well", "refused", "crashed", "crashing", "given up", "paused", "retired"],
+    ids=[
+        "well",
+        "refused",
+        "crashed",
+        "crashing",
+        "crashing, and fenced",
+        "mended",
+        "reloaded",
+        "fenced",
+        "given up",
+        "paused",
+        "retired",
+    ],
 )
 def test_a_fleet_is_never_fine_while_a_shard_is_in_trouble_or_its_child_crashes(row: Lease, fine: bool) -> None:
     fleet = seen(member(ME), *FULL[:3], *([] if row.shard == "t/3" else FULL[3:]), row)

@@ -126,7 +126,7 @@ def test_the_docs_list_every_state() -> None:
 def test_each_reason_of_the_docs_is_told_in_words() -> None:
     rows = re.findall(r"^\| (`.*?) \|", PAGE.split("\n## History\n")[1].split("\n## ")[0], re.M)
     reasons = [reason for row in rows for reason in re.findall(r"`([\w-]+)`", row)]
-    assert len(reasons) == 17
+    assert len(reasons) == 19
     assert [reason for reason in reasons if words(change_of(f"1 x 1800000000 {reason}")) == reason] == []
 
 
@@ -520,7 +520,11 @@ def test_a_history_begins_with_where_the_shard_stands_and_goes_back_from_the_new
     assert lines[2].split() == ["EPOCH", "WHEN", "SINCE", "OWNER", "WHAT"]
     assert [line.split()[0] for line in lines[3:]] == ["-", "7", "6", "5"]
     assert lines[3].split()[-1] == "nonsense"
-    assert lines[4].rstrip().endswith("60s ago  a:1:x  started its child again, 12 times in a row")
+    assert (
+        lines[4]
+        .rstrip()
+        .endswith("60s ago  a:1:x  started its child again after it had ended unasked, 12 times in a row")
+    )
     assert "claimed it, it was free" in lines[5]
     assert "gone   gave it up, an operator wished it elsewhere" in lines[6]
 

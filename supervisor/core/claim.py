@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.changes import history_after, is_given_up
+from supervisor.changes import change_of, history_after, is_given_up
 from supervisor.core.lease import UNCONFIGURED, release
 from supervisor.core.model import MS, Apply, Log, Read, Start
 from supervisor.core.phases import Claiming, Held, Idle, Shard, Tried, Turn, Vacant, Wanted
@@ -98,9 +98,9 @@ def answer_wish(shard: Shard, wish: Wish, outcome: Outcome) -> Shard:
 # --- claiming ---------------------------------------------------------------------------------------------
 
 
-def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -> Shard:
+def _claim(shard: Shard, turn: Turn, row: Lease, own: Vacant | None = None) -> Shard:
     """Claim `row` exactly as it was read, or our own lease as we know it."""
-    rule = shard.rule
+    rule, tenure = shard.rule, own.tenure if own else None
     assert rule is not None
     for flaw in row.flaws:
         turn.out.append(Log("error", "row.rejected", shard.name, row.epoch, f"claimed without it: {flaw}"))
@@ -108,7 +108,7 @@ def _claim(shard: Shard, turn: Turn, row: Lease, tenure: Tenure | None = None) -
     if row.owner is None and not row.history:
         # Nobody ever claimed it: it may have been created late, in the place of a row that got further and was deleted.
         epoch = max(epoch, turn.now.unix_ms // 1000)
-    reason = "restart" if tenure else _ground(row, turn)
+    reason = own.reason if own else _ground(row, turn)
     claim = Claim(
         shard=shard.name,
         seen_owner=row.owner,
@@ -146,7 +146,7 @@ def tick_vacant(shard: Shard, turn: Turn) -> Shard:
         return release(shard, turn, phase.tenure, "stopped" if shard.rule else UNCONFIGURED)
     if turn.draining:
         return shard
-    return _claim(shard, turn, phase.tenure.row, phase.tenure) if turn.ns >= phase.due_ns else shard
+    return _claim(shard, turn, phase.tenure.row, phase) if turn.ns >= phase.due_ns else shard
 
 
 def answer_claim(shard: Shard, turn: Turn, claim: Claim, outcome: Outcome) -> Shard:
@@ -177,9 +177,13 @@ def _win(shard: Shard, turn: Turn, phase: Claiming, row: Lease) -> Shard:
     if turn.draining or shard.rule is None or deadline_ns - turn.ns < turn.rules.renew_every_ns:
         return replace(shard, phase=Vacant(tenure, turn.ns))
     turn.out.append(Start(shard.name, tenure.epoch, deadline_ns, tenure.checkpoint))
-    reason = phase.claim.history[-1].split(" ")[3]  # ours: what a read shows may have been changed by anybody
-    turn.out.append(Log("info", "lease.claimed", shard.name, tenure.epoch, reason))
+    turn.out.append(Log("info", "lease.claimed", shard.name, tenure.epoch, _reason(phase.claim)))
     return replace(shard, phase=Held(tenure, deadline_ns, "starting", turn.ns))
+
+
+def _reason(claim: Claim) -> str:
+    """Ours: what a read shows may have been changed by anybody."""
+    return change_of(claim.history[-1]).reason
 
 
 def _tenure(turn: Turn, claim: Claim, row: Lease, sent_ns: int) -> Tenure:
@@ -194,7 +198,7 @@ def _let_go(shard: Shard, turn: Turn, phase: Claiming) -> Shard:
         return replace(shard, phase=Idle(), settled_ns=turn.ns)
     around_ns = turn.rules.duration_ns // 2 if turn.silent else turn.rules.renew_every_ns // 4
     due_ns = turn.jitter(around_ns, f"claim {shard.name}")
-    return replace(shard, phase=Vacant(phase.tenure, due_ns))
+    return replace(shard, phase=Vacant(phase.tenure, due_ns, _reason(phase.claim)))
 
 
 # --- settling ---------------------------------------------------------------------------------------------
@@ -275,7 +279,7 @@ def _settle(shard: Shard, turn: Turn, phase: Claiming, row: Lease | None, refuse
     if isinstance(judged, Tenure):
         if row.paused:
             return release(shard, turn, judged, "paused")
-        return replace(shard, phase=Vacant(judged, turn.ns))
+        return replace(shard, phase=Vacant(judged, turn.ns, _reason(claim)))
     untouched = (row.owner, row.epoch) == (claim.seen_owner, claim.seen_epoch) and row.beat == claim.beat_low
     if tenure is None and untouched and not refused:
         # Still open: the next snapshot decides about a claim under the next epoch.
@@ -304,4 +308,4 @@ def is_stray(shard: Shard, me: str, row: Lease) -> bool:
 
 def _take_stray(shard: Shard, turn: Turn, row: Lease, tried: Tried) -> Shard:
     tenure = _tenure(turn, tried.claim, row, tried.sent_ns)
-    return replace(shard, phase=Vacant(tenure, turn.ns), unsettled=())
+    return replace(shard, phase=Vacant(tenure, turn.ns), unsettled=(), crash=tried.claim.trouble)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.changes import history_after
+from supervisor.changes import RECOVERED, RELOADED, RESTART, history_after
 from supervisor.core import crash, restart
 from supervisor.core.model import MS, SECOND, Apply, Exited, Extend, Kill, Log, Report, Stop
 from supervisor.core.phases import Dying, Held, Idle, Releasing, Shard, Turn, Vacant
@@ -273,7 +273,7 @@ def exited(shard: Shard, turn: Turn, event: Exited) -> Shard:
         turn.out.append(Log("error", "lease.fenced", shard.name, event.epoch, _fence_reason(phase, turn)))
     elif phase.crashed:
         return _crashed(shard, turn, tenure, crash.sentence(phase, event))
-    return replace(shard, phase=Vacant(tenure, turn.ns))
+    return replace(shard, phase=Vacant(tenure, turn.ns, RELOADED if phase.reason == RELOADED else RECOVERED))
 
 
 def _fence_reason(held: Held, turn: Turn) -> str:
@@ -288,14 +288,16 @@ def _crashed(shard: Shard, turn: Turn, tenure: Tenure, why: str) -> Shard:
     shard = replace(shard, crashes=crashes, start_ns=start_ns, crash=why)
     if len(crashes) >= turn.rules.crash_limit or start_ns >= tenure.deadline_ns:
         return release(replace(shard, gave_up_ns=turn.ns, failed_ns=turn.ns), turn, tenure, "crashed")
-    return replace(shard, phase=Vacant(tenure, start_ns))
+    return replace(shard, phase=Vacant(tenure, start_ns, RESTART))
 
 
 # --- releasing --------------------------------------------------------------------------------------------
 
 
 def release(shard: Shard, turn: Turn, tenure: Tenure, reason: str) -> Shard:
-    """Give the lease up, for a one-word reason. Called only where its child is known to be dead."""
+    """Give the lease up, for a one-word reason. Called only where its child is known to be dead. A crash that is
+    not that reason is over with it."""
+    shard = replace(shard, crash=shard.crash if reason == "crashed" else "")
     write = Release(
         shard=shard.name,
         owner=tenure.owner,
@@ -304,7 +306,7 @@ def release(shard: Shard, turn: Turn, tenure: Tenure, reason: str) -> Shard:
         history=history_after(tenure.row.history, tenure.epoch, tenure.owner, turn.now.unix_ms, reason),
         checkpoint=tenure.checkpoint,
         at=turn.now.unix_ms,
-        trouble=shard.crash if reason == "crashed" else "",
+        trouble=shard.crash,
     )
     turn.out.append(Apply(write))
     if shard.gave_up_ns is not None:

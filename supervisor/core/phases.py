@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from supervisor.changes import RECOVERED
 from supervisor.core.model import Effects, Moment, Rules, ShardRule
 from supervisor.core.tenure import Tenure
 from supervisor.writes import Claim, Wish
@@ -79,10 +80,12 @@ class Dying:
 
 @dataclass(frozen=True, slots=True)
 class Vacant:
-    """Our lease as far as we know, its child seen dead: claimed again at `due_ns`, or released if we must not."""
+    """Our lease as far as we know, its child seen dead: claimed again at `due_ns`, or released if we must not.
+    `reason`: which of `AGAIN` that claim will be."""
 
     tenure: Tenure
     due_ns: int
+    reason: str = RECOVERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.changes import RELOADED
 from supervisor.core import lease
 from supervisor.core.model import Outdated, Reconfigured
 from supervisor.core.phases import Held, Idle, Phase, Shard, Turn, Vacant, Wanted
 from supervisor.core.state import State
-
-REASON = "reloaded"
 
 
 def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
@@ -69,7 +68,7 @@ def advance(state: State, turn: Turn) -> State:
     shard = next(outdated, None)
     if shard is None:
         return replace(state, replacing="") if state.replacing else state
-    state = state.with_shard(lease.stop(shard, turn, REASON, release=False))
+    state = state.with_shard(lease.stop(shard, turn, RELOADED, release=False))
     return replace(state, replacing=shard.name, replacing_ns=turn.ns)
 
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from supervisor.changes import AGAIN
+
 ANYBODY = "any"
 MOVED = "moved"
 BALANCED = "balanced"
 CROWDED = "crowded"
 _BALANCE = " balance"
-_SAME_PLACE = ("claimed", "reclaimed", "restart")
+_SAME_PLACE = ("claimed", "reclaimed", *AGAIN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.changes import AGAIN
 from supervisor.writes import Claim, Create, DeleteMember, PutMember, Release, Renew, Wish
 
 Labels = Mapping[str, tuple[str, ...]]
@@ -34,7 +35,7 @@ WRITES = {
 OUTCOMES = ("applied", "refused", "unknown")
 READS = ("row", "snapshot", "probe")
 ANSWERS = ("answered", "failed")
-CLAIMS = ("claimed", "expired", "reclaimed", "restart", OTHER)
+CLAIMS = ("claimed", "expired", "reclaimed", *AGAIN, OTHER)
 FAILURES = ("lost", "fenced", "conflict")
 RELEASES = ("stopped", "crashed", "paused", "moved", "balanced", "crowded", "unconfigured", OTHER)
 KILLS = ("lost", "fenced", "hung", "start-timeout", "stop-timeout", "hurried", OTHER)

@@ -22,6 +22,7 @@ from typing import assert_never
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
+from supervisor.changes import AGAIN
 from supervisor.clock import unix_ms
 from supervisor.core import model
 from supervisor.core.model import SECOND, Report
@@ -132,7 +133,7 @@ class Metrics:
             case model.Log(_, "lease.claimed", shard, _, reason):
                 self._count("tenured_claims_won_total", reason)
                 self._crashes.setdefault(shard, 0)
-                if reason == "restart":
+                if reason in AGAIN:
                     self._restarts[shard] = self._restarts.get(shard, 0) + 1
             case model.Log(_, "lease.released", _, _, reason):
                 self._count("tenured_releases_total", reason.partition(";")[0])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from supervisor.changes import Change, change_of
+from supervisor.changes import AGAIN, Change, change_of
 from supervisor.core import wishes
 from supervisor.records import Lease, short_id
 
-_SAME_PLACE = ("reclaimed", "restart")  # of the same host, which took its own back
+_SAME_PLACE = ("reclaimed", *AGAIN)  # of the same host, which took its own back
 
 
 def ended(row: Lease, epoch: int, *reasons: str) -> bool:

@@ -12,13 +12,14 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from supervisor.changes import Change
+from supervisor.changes import RECOVERED, RESTART, Change
 
 if TYPE_CHECKING:
     from supervisor.showing.status import ShardView, SupervisorView
 
 FINE = ("held", "paused", "retired")  # states; a shard that is held has to be well, too
 _ON_PURPOSE = ("paused", "retired")
+_CRASHES = (RESTART, "crashed")  # reasons of changes
 _RESTARTS_MIN = 3
 _CRASHES_WITHIN_S = 300
 
@@ -45,9 +46,10 @@ def refuses(supervisor: SupervisorView) -> bool:
 
 def last_crash(shard: ShardView, at: int) -> Change | None:
     """The last end of a child that ended without having been asked to: one that made its owner give the shard up, or of
-    several in a row; `times`: how many. One of long ago counts only while nobody tries again."""
-    in_a_row = takewhile(lambda change: change.reason in ("claimed", "restart", "crashed"), reversed(shard.history))
-    ends = [change for change in in_a_row if change.reason != "claimed" and change.at is not None]
+    several in a row; `times`: how many. One of long ago counts only while nobody tries again. An outage of the store in
+    between changes nothing; a reload may have mended it."""
+    in_a_row = takewhile(lambda change: change.reason in (*_CRASHES, "claimed", RECOVERED), reversed(shard.history))
+    ends = [change for change in in_a_row if change.reason in _CRASHES and change.at is not None]
     times = sum(change.times for change in ends)
     given_up = any(change.reason == "crashed" for change in ends)
     if not ends or shard.state == "paused" or not (given_up or (shard.owner is not None and times >= _RESTARTS_MIN)):

@@ -158,7 +158,7 @@ def test_a_row_unfolds_its_history_as_a_timeline_and_as_sentences(troubled: Show
     assert lanes == ["ip-10-0-3-153 · 8ff4c434", "nobody", "ip-10-0-1-57 · 9e38f6ac", "ip-10-0-1-20 · 00017cfb", SCALE]
     said = troubled.tab.evaluate(f"[...{row}.querySelectorAll('.changes .what')].map((each) => each.textContent)")
     assert said[0] == "ip-10-0-1-20 · 00017cfb claimed it, it was free"
-    assert said[4] == "ip-10-0-3-153 · 8ff4c434 started its child again, 3 times in a row"
+    assert said[4] == "ip-10-0-3-153 · 8ff4c434 started its child again after it had ended unasked, 3 times in a row"
     edges = troubled.tab.evaluate(
         f"[...{row}.querySelectorAll('.span')].map((each) => [parseFloat(each.style.left),"
         " parseFloat(each.style.left) + parseFloat(each.style.width)]).sort((a, b) => a[0] - b[0])"

@@ -568,8 +568,8 @@ MUTANTS = (
     Mutant(
         "an outdated child loses its lease",
         "core/reload.py",
-        "lease.stop(shard, turn, REASON, release=False)",
-        "lease.stop(shard, turn, REASON)",
+        "lease.stop(shard, turn, RELOADED, release=False)",
+        "lease.stop(shard, turn, RELOADED)",
         "one_at_a_time",
     ),
     Mutant(

@@ -21,7 +21,9 @@ const REASONS = {
   claimed: "claimed it, it was free",
   expired: "took it over, its owner had not renewed for the whole lease",
   reclaimed: "took it back after a restart on the same host, at once",
-  restart: "started its child again",
+  restart: "started its child again after it had ended unasked",
+  reloaded: "replaced its child after a reload",
+  recovered: "started its child again after the store had not answered in time",
   crashed: "gave it up, its child had crashed",
   moved: "gave it up, an operator wished it elsewhere",
   balanced: "gave it up to a supervisor that has less",
@@ -38,7 +40,7 @@ const REASONS = {
 };
 const TEXT_MAX = 400;
 const NUMBERS = new Intl.NumberFormat("en-US"); // made once: it is slow to make
-const TAKING = new Set(["claimed", "expired", "reclaimed", "restart"]);
+const TAKING = new Set(["claimed", "expired", "reclaimed", "restart", "reloaded", "recovered"]);
 
 /** What cannot be seen, or turns the direction of writing, as its code; of an endless text the beginning. */
 function printable(text) {
