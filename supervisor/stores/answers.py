@@ -24,7 +24,8 @@ class Parser(Protocol):
 
 
 class Factory:
-    """A session that has this component makes clients that read answers so. For the JSON protocols of AWS alone."""
+    """A session that has this component makes clients that read answers so. For DynamoDB alone: what other services
+    answer need not look as botocore's models have it, not even in JSON."""
 
     def create_parser(self, protocol_name: str) -> Parser:
         return Plain(ResponseParserFactory().create_parser(protocol_name))

@@ -51,9 +51,9 @@ class Clients:
     def __init__(self, location: DynamoLocation, call_timeout_s: float, lanes: int) -> None:
         self._location = location
         self._config = _config(call_timeout_s, lanes)
-        self._core = botocore.session.Session(profile=location.profile or None)
-        self.region = _region(location, self._core)
-        self._resolver = self._core.get_component("credential_provider")
+        session = botocore.session.Session(profile=location.profile or None)
+        self.region = _region(location, session)
+        self._resolver = session.get_component("credential_provider")
         self._building = threading.Lock()
         self._built: _Built | None = None
 
@@ -86,11 +86,14 @@ class Clients:
             return self._built
 
     def _build(self) -> _Built:
+        """In a session of their own: the other is that of the providers of credentials, which call services whose
+        answers must be compared with their models."""
         credentials = AheadOfNeed(self._resolver.load_credentials)
         try:
-            self._core.register_component("credential_provider", _Fixed(credentials))
-            self._core.register_component(answers.COMPONENT, answers.Factory())
-            session = boto3.Session(botocore_session=self._core, region_name=self.region)
+            core = botocore.session.Session(profile=self._location.profile or None)
+            core.register_component("credential_provider", _Fixed(credentials))
+            core.register_component(answers.COMPONENT, answers.Factory())
+            session = boto3.Session(botocore_session=core, region_name=self.region)
             return _Built(credentials, self._client(session), self._client(session))
         except BaseException:
             credentials.close()  # or each attempt would leave a thread behind

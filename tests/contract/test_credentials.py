@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.session import Session
 
+from supervisor.stores.clients import Clients
 from supervisor.stores.credentials import AheadOfNeed
 from supervisor.stores.interface import Unavailable
-from supervisor.stores.location import open_store
+from supervisor.stores.location import DynamoLocation, open_store
 from supervisor.writes import Applied, Unknown
 from tests import faults
 from tests.contract.rows import TIMEOUT_S, create
@@ -116,6 +122,49 @@ def test_a_store_whose_credentials_expired_goes_on_with_those_that_were_written_
         until(lambda: store.apply(create("trades/0"), TIMEOUT_S) != expired, 10, 0.1)
         assert proxy.seen()[-1].token == "new"
         store.close()
+
+
+class Service(BaseHTTPRequestHandler):
+    """It calls a list `item`, which its model calls `items`."""
+
+    def do_GET(self) -> None:
+        body = b'{"item": []}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def test_what_gets_credentials_from_a_service_of_aws_reads_its_answers_by_its_model_also_after_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those for a login or for SSO do, with a client of the session in which they look for credentials."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    told: list[bool] = []
+
+    class Resolver:
+        def __init__(self, session: Session, **_: object) -> None:
+            self._session = session
+
+        def load_credentials(self) -> Credentials:
+            address, config = f"http://127.0.0.1:{server.server_address[1]}", Config(signature_version=UNSIGNED)
+            client = self._session.create_client("apigateway", "eu-west-1", endpoint_url=address, config=config)
+            told.append("items" in client.get_rest_apis())
+            return Credentials("key", "secret")
+
+    monkeypatch.setattr("botocore.credentials.create_credential_resolver", Resolver)
+    clients = Clients(DynamoLocation("t", "eu-west-1"), TIMEOUT_S, 1)
+    clients.others.close()
+    clients.doubt_credentials()
+    until(lambda: len(told) == 2, 5)
+    clients.close()
+    server.shutdown()
+    server.server_close()
+    assert told == [True, True]
 
 
 def write_credentials(file: Path, token: str) -> None:
