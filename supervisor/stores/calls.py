@@ -73,7 +73,10 @@ class Table:
             rows, start = answer.get("Items"), answer.get("LastEvaluatedKey")
             if not isinstance(rows, list) or answer.get("Count") != len(rows):
                 raise no_answer("Scan")
-            items += map(expressions.item_of, rows)
+            found = [expressions.item_of(row) for row in rows]
+            if not all(isinstance(item.get(KEY), str) for item in found):
+                raise no_answer("Scan")  # rather than a row that counts as missing, which kills its child
+            items += found
             if start is None:
                 return items
             if time.monotonic() >= deadline:

@@ -389,6 +389,18 @@ def test_a_snapshot_without_a_proving_answer_is_unavailable_and_never_empty(
     assert cause in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "junk", [None, 1, "row", [], {}, {"epoch": {"N": "1"}}, {"lease": None}, {"lease": {"N": "1"}}]
+)
+def test_a_snapshot_with_something_that_is_no_row_is_unavailable_and_no_row_counts_as_missing(
+    junk: object, proxy: FaultProxy, proved: DynamoStore
+) -> None:
+    items = [{"lease": {"S": "trades/0"}}, junk]
+    proxy.fault = Reply(faults.Answer(200, json.dumps({"Items": items, "Count": 2, "ScannedCount": 2}).encode()))
+    with pytest.raises(Unavailable, match="the answer proves nothing"):
+        proved.snapshot(CALL_TIMEOUT_S)
+
+
 def test_a_snapshot_of_which_a_later_page_failed_is_unavailable(
     proxy: FaultProxy, table: str, tmp_path: Path, ministack: Engine
 ) -> None:
