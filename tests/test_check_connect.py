@@ -253,6 +253,7 @@ def test_an_untrusted_certificate_a_closed_port_and_an_unknown_host_are_told_apa
     with Feed(greeting, server_tls) as feed:
         found = seen(task(feed.url))
         assert found.sentence.startswith("the certificate of 127.0.0.1 is refused: ")
+        assert found.sentence.endswith("; tls_ca names the authority to trust")
         assert list(found.steps) == ["target", "connected"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tenured
+from tests.examples.application import NAMES, copied
 from tests.wheel import ROOT, environment
 
 HANDLER = """
@@ -86,12 +88,35 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def mypy(python: Path, folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "trades.py").write_text(source)
-    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "trades.py"]
+    return checked(python, folder, "trades.py")
+
+
+def checked(python: Path, folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, *names]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_a_handler_a_sink_and_their_test_pass_a_strict_type_checker(python: Path, tmp_path: Path) -> None:
     done = mypy(python, tmp_path, HANDLER)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_typed_handler_that_the_page_shows_and_its_test_pass(python: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "handlers.md").read_text()
+    shown = dict(re.findall(r"^```python\n# ((?:test_)?typed\.py)\n(.*?)^```", page, re.S | re.M))
+    assert sorted(shown) == ["test_typed.py", "typed.py"]
+    for name, text in shown.items():
+        (tmp_path / name).write_text(text)
+    done = checked(python, tmp_path, *shown)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_examples_pass_where_the_package_is_installed_as_their_page_says(
+    name: str, python: Path, tmp_path: Path
+) -> None:
+    folder = copied(name, tmp_path)
+    done = checked(python, folder, *(path.name for path in folder.glob("*.py")))
     assert done.returncode == 0, done.stdout
 
 

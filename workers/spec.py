@@ -54,7 +54,7 @@ class StreamSpec:
     tls_stamp: str = ""  # of these files, when the configuration was read; see `tls`
     proxy: str = "none"  # or "env", or a template of a url
     compression: str = "off"  # or "deflate"
-    connect_rate: float = 0.0  # attempts in a second at this host, for each `connect_key`; 0: no limit
+    connect_rate: float = 0.0  # attempts in a second of a supervisor, for each `connect_key`; 0: no limit
     connect_key: str = ""
     send_rate: float = 0.0  # messages in a second on one connection; 0: no limit
     idle_timeout_ms: int = 45_000  # silence of data; 0: off

@@ -60,7 +60,8 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "connect_rate",
         stream_values.rate,
-        "The most attempts to connect that all shards of this host begin, for each connect_key.",
+        "The most attempts to connect that all shards of a supervisor begin, for each connect_key. Supervisors do not\n"
+        "know of each other: give each its part.",
         default=rate_text(_SPEC.connect_rate),
         example="5/s",
     ),
@@ -68,7 +69,8 @@ KEYS: tuple[Key, ...] = (
         STREAM,
         "connect_key",
         values.name,
-        "Streams with the same key share one connect_rate, the same in all, and what servers say in Retry-After.",
+        "Streams of a supervisor with the same key share one connect_rate, the same in all, and what servers say in\n"
+        "Retry-After.",
         derived="host and port of the url; the stream's name where the file does not tell them",
         example="feed.example",
     ),
