@@ -24,7 +24,7 @@ from tests.process.host import Host, wait_streaming
 
 SETTLE_S = 5.0  # what the start left behind is over
 QUIET = ["idle_timeout = 1h"]  # nobody has to tell that nothing comes
-REST_S = 20.0  # six renewals of each lease
+REST_S = 15.0  # four renewals of each lease
 PARENT_CPU_MAX_PERCENT = 3.0
 
 

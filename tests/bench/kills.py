@@ -199,7 +199,7 @@ def _measured(store: str, site: Site, kills: int) -> list[Figure]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.kills")
-    parser.add_argument("--kills", type=whole, default=80, help="on each store")
+    parser.add_argument("--kills", type=whole, default=120, help="on each store")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     engines.install("ministack")

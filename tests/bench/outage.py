@@ -164,10 +164,10 @@ def long(fleet: Fleet, rounds: int) -> Iterator[Figure]:
         killed_held += [fleet.reason(owners[pid]) for pid in deaths.at_ns if owners[pid].shard in fleet.held]
     late_ms = [-each for each in early_ms]
     name = f"{fleet.kind}, T = {fleet.lease_s:g} s"
-    after = f"{rounds} outages; below 0: all died after it"
+    after = f"outages: {rounds}; below 0: all died after it"
     yield Figure(f"{name}: earliest death before its deadline", max(early_ms), "ms", CLOCK_MS, after)
     yield Figure(f"{name}: latest death after its deadline", max(late_ms), "ms", LATE_MS, spread(late_ms, "ms"))
-    of_held = f"of {rounds * len(fleet.held)} {' '.join(sorted(set(killed_held)))}"
+    of_held = f"of {rounds * len(fleet.held)} {' '.join(sorted(set(killed_held)))}".rstrip()
     yield Figure(f"{name}: held children that died", len(killed_held), "", 0, of_held)
     yield Figure(f"{name}: return of the store to the last stream", max(back_s), "s", RETURN_S, spread(back_s, "s"))
 
