@@ -117,5 +117,5 @@ def figures(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    given = asked("receive", rounds=2, messages=50_000)  # messages of the slowest; the faster get up to ten times
+    given = asked("receive", rounds=3, messages=50_000)  # messages of the slowest; the faster get up to ten times
     sys.exit(report(figures(given), given.json))
