@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenured import Connection, Handler
+from tenured import Connection, Handler, Message
 from tests.child import Child, task
 from tests.feed import PING, Feed, Peer, frame
 from tests.wait import until
@@ -269,6 +270,64 @@ def test_a_permission_that_ran_out_before_the_connection_began_is_asked_for_anew
     assert len(feed.connects) == 1
 
 
+def test_a_permission_is_used_whatever_a_handler_does_meanwhile() -> None:
+    free, speak, inside = threading.Event(), threading.Event(), threading.Event()
+
+    class Long(Handler):
+        def target(self, connection: Connection) -> tuple[str, dict[str, str]]:
+            assert connection.number == 0 or free.wait(20)
+            return super().target(connection)
+
+        def message(self, connection: Connection, message: Message) -> None:
+            inside.set()
+            until(lambda: feed.accepted == 2, 20)
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        if peer.number == 0:
+            assert speak.wait(20)
+            peer.text("takes long")
+        peer.serve()
+
+    with Feed(behave) as feed:
+        child = Child(task(feed.url, feed.url, connect_rate=5.0, connect_timeout_ms=60_000, handler="x"), Long)
+        with child:
+            with parent(child, 0.2, []):
+                child.word(OPEN, 1)
+            free.set()
+            until(lambda: child.words[ASKED] != child.words[GRANTED], 20)
+            speak.set()
+            assert inside.wait(20)
+            with parent(child, 0.2, []):
+                child.word(OPEN, 2)
+            assert child.log("handler.failed") == [], "the second was opened while the handler was busy"
+
+
+def test_what_waited_for_its_permission_is_found_anew_when_the_connection_ended_that_it_was_to_replace() -> None:
+    cut = threading.Event()
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        peer.text('{"seq": 1}')
+        if peer.number == 0:
+            assert cut.wait(20)
+            peer.text('{"seq": 2}')
+            return
+        peer.serve()
+
+    spec = {"pointer": "/seq", "connect_rate": 5.0, "max_age_ms": 2000}
+    with Feed(behave) as feed, Child(task(feed.url + "/${checkpoint:-0}", **spec)) as child:
+        with parent(child, 0.2, []):
+            child.word(OPEN, 1)
+        until(lambda: child.words[ASKED] != child.words[GRANTED], 20)
+        child.word(MESSAGES, 1)
+        cut.set()
+        until(lambda: child.log("connection.closed"), 20)
+        with parent(child, 0.2, []):
+            child.word(CONNECTS, 2)
+    assert [connect.path for connect in feed.connects][:2] == ["/0", "/2"]
+
+
 def test_an_address_that_took_long_to_fail_leaves_the_others_for_another_permission() -> None:
     with Feed(good) as feed:
         way = found(Target(feed.url), boottime_ns() + 5 * S)
@@ -328,3 +387,25 @@ def test_what_one_host_asks_for_holds_up_no_other_host_of_the_stream() -> None:
             floors.write(child.words, FLOORS, floors_of_others)
             child.word(OPEN, 1)
         assert len(other.connects) == 1
+
+
+def test_what_one_host_asks_for_holds_up_no_attempt_that_goes_to_another_one_by_now(tmp_path: Path) -> None:
+    cut = threading.Event()
+
+    def closed(peer: Peer) -> None:
+        if peer.path == "/0":
+            peer.refuse(429, "Retry-After: 3000")
+            return
+        peer.accept()
+        assert cut.wait(20)
+
+    url = tmp_path / "url"
+    with Feed(closed) as first, Feed(good) as other:
+        url.write_text(first.url)
+        with Child(task(f"${{file:{url}}}/0", f"${{file:{url}}}/1")) as child:
+            child.word(OPEN, 1)
+            until(lambda: floors.read(child.words, REFUSED), 20)
+            url.write_text(other.url)
+            cut.set()
+            until(lambda: other.connects, 20)
+    assert [connect.path for connect in other.connects] == ["/1"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from supervisor.core.pacing import RETRY_AFTER_MAX_NS, Gate, given_back, granted, interval_ns, refused
-from workers.stream.permission import valid_ns
+from workers.stream.question import valid_ns
 
 SECOND = 1_000_000_000
 RATE = 5.0

@@ -8,11 +8,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.far_ends import InThread
+from tests.wait import until
 from workers.board import ASKED, FLOORS, GRANTED, GRANTED_AT, REFUSED, Board
+from workers.process.kernel import boottime_ns
 from workers.stream import floors
-from workers.stream.permission import ASK_AGAIN_NS, NEVER_NS, Go, Permissions, Wait, valid_ns
+from workers.stream.permission import Asker, Permissions
+from workers.stream.question import ASK_AGAIN_NS, Go, Question, Wait, valid_ns
 
 S = 1_000_000_000
+NEVER_NS = 2**63 - 1
 HOST, OTHER = "feed.example:443", "other.example:443"
 RATE = 5.0
 AFTER_FLOOR = range(9 * S, 10 * S)
@@ -43,67 +48,78 @@ def grant(words: memoryview, at_ns: int) -> None:
 
 
 class Line:
-    """Connections that want to begin, and look whenever they may: at their time, or when it is their turn."""
+    """Connections that want to begin, and look whenever they may: at their time, once it is their turn."""
 
     def __init__(self, permissions: Permissions, count: int) -> None:
         self.permissions = permissions
-        self.waiting = [Waiter(self) for _ in range(count)]
-        self.began: list[tuple[Waiter, int]] = []
-        self.looks = 0
+        self.waiting = [Waiter() for _ in range(count)]
+        self.began: list[Waiter] = []
+        self.asks = self.looks = 0
 
     def pass_to(self, now_ns: int) -> None:
         for waiter in list(self.waiting):
-            if waiter.due_ns <= now_ns and waiter in self.waiting:
+            if waiter.question is None and waiter.due_ns <= now_ns:
+                self.asks += 1
+                waiter.question, waiter.due_ns = self.permissions.ask(waiter), NEVER_NS
+            if waiter.question is not None and waiter.look_ns <= now_ns:
                 self.looks += 1
-                step = self.permissions.look(waiter, now_ns)
+                step = waiter.question.look(now_ns)
                 if isinstance(step, Wait):
                     assert step.until_ns > now_ns
-                    waiter.due_ns = step.until_ns
+                    waiter.look_ns = step.until_ns
                 else:
                     assert now_ns < step.by_ns
                     self.waiting.remove(waiter)
-                    self.began.append((waiter, now_ns))
+                    self.began.append(waiter)
+                    self.permissions.leave(waiter)
 
 
 class Waiter:
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self.due_ns = 0
+    def __init__(self) -> None:
+        self.question: Question | None = None
+        self.due_ns = self.look_ns = 0
 
     def take_turn(self) -> None:
         self.due_ns = 0
 
 
-def test_without_a_rate_an_attempt_begins_at_once_and_nobody_is_asked(words: memoryview, bell_fd: int) -> None:
-    assert Permissions(words, 0, bell_fd).look(Mock(), S) == Go(NEVER_NS)
-    assert words[ASKED] == 0
-    assert not rung(bell_fd)
+def question_of(permissions: Permissions, asker: Asker) -> Question:
+    question = permissions.ask(asker)
+    assert question is not None
+    return question
+
+
+def test_without_a_rate_there_is_nothing_to_ask(words: memoryview) -> None:
+    assert not Permissions(words, 0, -1).needed
+    assert Permissions(words, RATE, -1).needed
 
 
 def test_with_a_rate_it_asks_once_and_begins_when_the_parent_says(words: memoryview, bell_fd: int) -> None:
     permissions, connection = Permissions(words, RATE, bell_fd), Mock()
-    assert isinstance(permissions.look(connection, S), Wait)
+    question = question_of(permissions, connection)
+    assert isinstance(question.look(S), Wait)
     assert words[ASKED] == 1
     assert rung(bell_fd) == 1
     for now_ns in range(S, 2 * S, S // 50):
-        assert isinstance(permissions.look(connection, now_ns), Wait)
+        assert isinstance(question.look(now_ns), Wait)
     assert words[ASKED] == 1
     grant(words, 3 * S)
-    assert permissions.look(connection, 2 * S) == Wait(3 * S)
-    assert permissions.look(connection, 3 * S) == Go(3 * S + valid_ns(RATE))
-    assert isinstance(permissions.look(connection, 3 * S), Wait), "the next attempt needs a permission of its own"
+    assert question.look(2 * S) == Wait(3 * S)
+    assert question.look(3 * S) == Go(3 * S + valid_ns(RATE))
+    permissions.leave(connection)
+    assert isinstance(question_of(permissions, connection).look(3 * S), Wait), "each attempt needs one of its own"
     assert words[ASKED] == 2
 
 
-def test_it_asks_again_when_nobody_answers_and_never_begins_unasked(words: memoryview, bell_fd: int) -> None:
-    permissions, connection = Permissions(words, RATE, bell_fd), Mock()
+def test_it_asks_again_when_nobody_answers_and_never_begins_unasked(words: memoryview) -> None:
+    question = Question(words, RATE, -1)
     for now_ns in range(S, 61 * S, S // 20):
-        assert isinstance(permissions.look(connection, now_ns), Wait)
+        assert isinstance(question.look(now_ns), Wait)
     assert words[ASKED] == 60 * S // ASK_AGAIN_NS
     words[GRANTED_AT], words[GRANTED] = S, words[ASKED] - 1  # to an earlier question: not this one
-    assert isinstance(permissions.look(connection, 61 * S), Wait)
+    assert isinstance(question.look(61 * S), Wait)
     grant(words, 61 * S)
-    assert isinstance(permissions.look(connection, 61 * S), Go)
+    assert isinstance(question.look(61 * S), Go)
 
 
 def test_connections_take_turns_with_one_question_at_a_time(words: memoryview) -> None:
@@ -115,7 +131,7 @@ def test_connections_take_turns_with_one_question_at_a_time(words: memoryview) -
             grant(words, now_ns)
         line.pass_to(now_ns)
         assert words[ASKED] <= len(line.began) + 1
-    assert [waiter for waiter, _ in line.began] == order
+    assert line.began == order
 
 
 def test_who_waits_behind_others_or_for_a_granted_time_does_not_look_in_between(words: memoryview) -> None:
@@ -128,6 +144,7 @@ def test_who_waits_behind_others_or_for_a_granted_time_does_not_look_in_between(
             grant(words, at_ns)
         line.pass_to(now_ns)
     assert len(line.began) == 50
+    assert line.asks <= 2 * 50
     assert line.looks <= 5 * 50
 
 
@@ -140,24 +157,54 @@ def test_a_parent_that_does_not_answer_is_looked_for_less_and_less_often(words: 
 
 def test_one_that_leaves_gives_its_turn_to_the_next_which_asks_for_itself(words: memoryview) -> None:
     permissions, first, second = Permissions(words, RATE, -1), Mock(), Mock()
-    permissions.look(first, S)
-    assert permissions.look(second, S) == Wait(NEVER_NS)
+    question_of(permissions, first).look(S)
+    assert permissions.ask(second) is None
     grant(words, S)
     permissions.leave(first)
     assert second.take_turn.call_count == 1
-    assert isinstance(permissions.look(second, S), Wait)
+    assert isinstance(question_of(permissions, second).look(S), Wait)
     assert words[ASKED] == 2
 
 
 def test_a_permission_that_was_not_used_in_time_is_asked_for_anew(words: memoryview) -> None:
-    permissions, connection = Permissions(words, RATE, -1), Mock()
-    permissions.look(connection, S)
+    question = Question(words, RATE, -1)
+    question.look(S)
     grant(words, 2 * S)
     asked = words[ASKED]
-    assert isinstance(permissions.look(connection, 2 * S + valid_ns(RATE)), Wait)
+    assert isinstance(question.look(2 * S + valid_ns(RATE)), Wait)
     assert words[ASKED] == asked + 1
     grant(words, 5 * S)
-    assert isinstance(permissions.look(connection, 5 * S + valid_ns(RATE) - 1), Go)
+    assert isinstance(question.look(5 * S + valid_ns(RATE) - 1), Go)
+
+
+def test_who_waits_begins_when_the_answer_is_there(words: memoryview) -> None:
+    question, told = Question(words, 1.0, -1), []
+    waiting = InThread(lambda: told.append(question.wait()))
+    until(lambda: words[ASKED], 20)
+    for _ in range(20):  # a busy machine may let one run out
+        at_ns = boottime_ns()
+        grant(words, at_ns)
+        until(lambda: not waiting.running or words[ASKED] != words[GRANTED], 20)
+        if not waiting.running:
+            break
+    assert told == [at_ns + valid_ns(1.0)]
+
+
+def test_who_waits_is_woken_when_its_attempt_is_not_wanted_and_leaves_the_next_answer_to_the_next(
+    words: memoryview,
+) -> None:
+    permissions, first, second, told = Permissions(words, RATE, -1), Mock(), Mock(), []
+    question = question_of(permissions, first)
+    waiting = InThread(lambda: told.append(question.wait()))
+    until(lambda: words[ASKED], 20)
+    grant(words, boottime_ns() + 3600 * S)  # it sleeps until then
+    permissions.ask(second)
+    permissions.leave(first)
+    waiting.result()
+    permissions.leave(first)
+    question_of(permissions, second).look(boottime_ns())
+    grant(words, boottime_ns())
+    assert [*told, question.wait()] == [0, 0]
 
 
 # --- floors -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Where a rule lives:
 
     which calls a handler gets, what its errors lead to      handler, handling/dispatch, handling/failures
     when it connects, pings, retries, gives up, is idle      stream/session (policy), stream/vigil (heard when)
-    when it may connect: connect_rate, Retry-After           stream/permission, stream/floors
+    when it may connect: connect_rate, Retry-After           stream/permission, stream/question, stream/floors
     one connection that is replaced or moved to a new socket stream/connection; one socket of it: stream/link
     what a connect is: proxy, TLS, upgrade                   websocket/route, websocket/dial, and a file for each
     what a frame may be, sizes, UTF-8                        websocket/parser and its parts (bulk, assembly, deflate)

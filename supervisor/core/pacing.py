@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from workers.stream import floors
-from workers.stream.permission import valid_ns
+from workers.stream.question import valid_ns
 
 RETRY_AFTER_MAX_NS = 3600 * 1_000_000_000  # a child that says more is mistaken
 _SECOND_NS = 1_000_000_000

@@ -1,15 +1,17 @@
 """One connection of a shard, whatever socket it has at the moment: when it is opened, retried, replaced.
 
-    waiting -> finding a route -> waiting for permission -> dialing -> (a link) -> waiting ...
+    waiting -> finding a route -> standing in line -> asking for permission -> dialing -> (a link) -> waiting ...
 
 With `max_age` a second link opens before the first one goes.
 
 What holds:
 
-- nothing here waits: finding and dialing happen elsewhere, every state has a due time with a way out, or gets a turn;
+- nothing here waits: finding, asking and dialing happen elsewhere, every state has a due time with a way out, or gets a
+  turn; the question is asked again until it is answered;
 - a reconnect is a due time, never a call from inside another one; so is each question whether it may begin;
 - the permission to connect is the last thing that an attempt gets, so that a target or a name that takes long uses none
-  up; what was found waits for it, as long as no server asks us to stay away;
+  up; what was found waits for it, as long as its host does not ask us to stay away, and a link that it is to replace
+  has not ended: a plain reconnect goes on from the newest checkpoint;
 - a replacement that fails leaves the link that there is alone, and is tried again after the usual backoff. The old link
   is closed only when the new one delivers, or had its time to (see `session`); until then both deliver;
 - what is sent goes to the newest link that is open.
@@ -26,7 +28,7 @@ from workers.stream import session
 from workers.stream.farewell import End
 from workers.stream.home import Home
 from workers.stream.link import Link
-from workers.stream.permission import Wait
+from workers.stream.question import Question
 from workers.stream.session import Refusal, Retry
 from workers.stream.target import Target, shown
 from workers.websocket import outgoing
@@ -45,8 +47,8 @@ class Connection:
     """`due_ns` is when `tick` has something to do. Handlers use `number`, `send` and `close`."""
 
     __slots__ = (
-        "_attempt", "_due_ns", "_home", "_host", "_links", "_retires_ns", "_retry", "_route", "_stopped", "_stuck",
-        "_troubled", "_url", "number",
+        "_attempt", "_due_ns", "_home", "_host", "_links", "_question", "_retires_ns", "_retry", "_route", "_stopped",
+        "_stuck", "_troubled", "_url", "number",
     )  # fmt: skip
 
     def __init__(self, number: int, home: Home) -> None:
@@ -54,7 +56,8 @@ class Connection:
         self._home = home
         self._retry = Retry()
         self._attempt: Attempt | None = None
-        self._route: Route | None = None  # that waits for its permission
+        self._route: Route | None = None  # that stands in line
+        self._question: Question | None = None  # of an attempt that has no permission yet
         self._stuck: list[Attempt] = []
         self._links: list[Link] = []  # the newest is the last
         self._due_ns = 0  # of what is no link's: an attempt, its end, a replacement
@@ -107,13 +110,13 @@ class Connection:
         elif self._links and not self._links[0].open:
             self._drop_route()
             self._due_ns = NEVER_NS  # its end says when to try again
-        elif held_ns := self._home.permissions.held_until(self._host, now_ns):
+        elif self._route is None:
+            self._find_route(now_ns)
+        elif held_ns := self._home.permissions.held_until(self._host, now_ns):  # known only now: a target may change
             self._drop_route()
             self._set_due(held_ns)
-        elif self._route is not None:
-            self._follow(self._route, now_ns)
         else:
-            self._find_route(now_ns)
+            self._follow(self._route, now_ns)
 
     def stop(self, code: int, now_ns: int) -> None:
         """The shard stops: say good-bye, or just end."""
@@ -153,40 +156,66 @@ class Connection:
         if len(self._stuck) >= STUCK_MAX:
             return self._refused(Refusal(f"{len(self._stuck)} earlier attempts still hang"), now_ns)
         deadline_ns = now_ns + home.policy.connect_timeout_ns
-        self._begin(partial(home.target, self), lambda target: home.route(target, deadline_ns), deadline_ns)
+        self._begin(
+            partial(home.target, self), lambda target: home.route(target, deadline_ns), deadline_ns + _ATTEMPT_SLACK_NS
+        )
         return None
 
     def _follow(self, route: Route, now_ns: int) -> None:
-        step = self._home.permissions.look(self, now_ns)
-        if isinstance(step, Wait):
-            self._set_due(step.until_ns)
+        permissions = self._home.permissions
+        if not permissions.needed:
+            due_ns = now_ns + route.left_ns + _ATTEMPT_SLACK_NS
+            self._begin(lambda: route.target, lambda _: self._home.connect(route, NEVER_NS), due_ns)
+        elif question := permissions.ask(self):
+            self._question = question
+            self._begin(lambda: route.target, lambda _: self._connect_when_permitted(question, route), NEVER_NS)
+        else:
+            self._due_ns = NEVER_NS
             return
         self._route = None
-        self._begin(lambda: route.target, lambda _: self._home.connect(route, step.by_ns), now_ns + route.left_ns)
 
-    def _begin(self, make: Callable[[], Target], go: Callable[[Target], Opened | Route], deadline_ns: int) -> None:
-        self._set_due(deadline_ns + _ATTEMPT_SLACK_NS)
-        self._attempt = Attempt(make, go, partial(self._home.settled, self))
+    def _connect_when_permitted(self, question: Question, route: Route) -> Opened | Route:
+        """In the thread of the attempt: the loop may be in a handler's method until the permission has run out."""
+        by_ns = question.wait()
+        if not by_ns or self._home.permissions.held_until(self._host, boottime_ns()):
+            return route
+        self._home.tell(partial(self._permitted, question, route.left_ns))
+        return self._home.connect(route, by_ns)
+
+    def _permitted(self, question: Question, left_ns: int, now_ns: int) -> None:
+        """It dials by now; whoever stands behind it may ask."""
+        if question is self._question:
+            self._question = None
+            self._home.permissions.leave(self)
+            self._set_due(now_ns + left_ns + _ATTEMPT_SLACK_NS)
+
+    def _begin(self, make: Callable[[], Target], go: Callable[[Target], Opened | Route], due_ns: int) -> None:
+        self._set_due(due_ns)
+        self._attempt = Attempt(make, go, lambda attempt: self._home.tell(partial(self.settle, attempt)))
 
     def take_turn(self) -> None:
-        """Others that waited for a permission do so no longer."""
+        """It is the first in line."""
         self._set_due(0)
 
     def _drop_route(self) -> None:
+        """And its place in line, or the attempt that has no permission yet."""
         self._route = None
+        if self._question is not None:
+            self._give_up_attempt()
         self._home.permissions.leave(self)
 
     def _give_up_attempt(self) -> None:
         if self._attempt is not None:
             self._attempt.abandon()
             self._stuck.append(self._attempt)
-            self._attempt = None
+            self._attempt = self._question = None
 
     def settle(self, attempt: Attempt, now_ns: int) -> None:
         """An attempt has its outcome; one that was given up has no say."""
         if attempt is not self._attempt:
             return
-        self._attempt = None
+        self._attempt = self._question = None
+        self._home.permissions.leave(self)
         if attempt.target is not None:
             self._url = shown(attempt.target.url)
             self._host = self._url.partition("://")[2]
@@ -252,7 +281,7 @@ class Connection:
         """The socket of a link is closed."""
         newest, wait_ns = self._links[-1] is link, 0
         self._links.remove(link)
-        if newest and not self._stopped and self._attempt is None and self._route is None:
+        if newest and not self._stopped and (self._attempt is None or self._question):
             self._retry = session.ended(self._home.policy, link.opened_ns, self._retry, now_ns)
             wait_ns = self._retry_later(Refusal(end.reason, brief=end.brief), now_ns)
         elif not newest:

@@ -2,7 +2,7 @@
 the handler and the sink, and the counters on the board. Their `Home`.
 
 What holds: a connection whose consumer is behind is `held`, and read again in the order in which it came when there is
-room. `target`, `route`, `connect` and `settled` are called in the threads of attempts, all else on the loop.
+room. `target`, `route`, `connect` and `tell` are called in the threads of attempts, all else on the loop.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.blame import file_of
@@ -40,7 +40,6 @@ from workers.stream.poller import Poller
 from workers.stream.session import Policy, Refusal
 from workers.stream.target import Target, Targets, Templates
 from workers.troubles import Troubles
-from workers.websocket.attempt import Attempt
 from workers.websocket.dial import Opened, dial
 from workers.websocket.frames import Message
 from workers.websocket.route import Route, found
@@ -77,7 +76,7 @@ class Ground:
             marks = Watched(stream.marks, spec, self.log, self.troubles, boottime_ns)
         self.outflow = self._begun_outflow(stream, marks)
         self._checkpoint = Checkpoint(task, slot, self.outflow, self.log, stream.templates.carries)
-        self._settled: deque[tuple[Connection, Attempt]] = deque()
+        self._told: deque[Callable[[int], object]] = deque()
         self._paused: dict[Link, None] = {}  # in the order in which they wait for room
         self.connections: list[Connection] = []
         for number in range(stream.templates.connections):
@@ -107,9 +106,8 @@ class Ground:
 
     def settle_attempts(self) -> None:
         """What attempts came to since the last turn."""
-        while self._settled:
-            connection, attempt = self._settled.popleft()
-            connection.settle(attempt, boottime_ns())
+        while self._told:
+            self._told.popleft()(boottime_ns())
             self._checkpoint.tell()
 
     def resume(self, now_ns: int) -> None:
@@ -143,8 +141,8 @@ class Ground:
     def _context(self) -> ssl.SSLContext:
         return self._means.context(self.task.scope)
 
-    def settled(self, connection: Connection, attempt: Attempt) -> None:
-        self._settled.append((connection, attempt))
+    def tell(self, heard: Callable[[int], object]) -> None:
+        self._told.append(heard)
         self.bell.ring()
 
     def watch(self, link: Link, sock: socket.socket, before: int, events: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from workers.log import Log
@@ -10,7 +11,6 @@ from workers.stream.permission import Permissions
 from workers.stream.session import Policy, Refusal
 from workers.stream.target import Target
 from workers.troubles import Troubles
-from workers.websocket.attempt import Attempt
 from workers.websocket.dial import Opened
 from workers.websocket.frames import Message
 from workers.websocket.route import Route
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Home(Protocol):
-    """`target`, `route` and `connect` are called in the thread of an attempt, `settled` also; all else on the loop."""
+    """`target`, `route`, `connect` and `tell` are called in the thread of an attempt, all else on the loop."""
 
     policy: Policy
     log: Log
@@ -37,7 +37,8 @@ class Home(Protocol):
 
     def connect(self, route: Route, begin_by_ns: int) -> Opened | Route: ...
 
-    def settled(self, connection: Connection, attempt: Attempt) -> None: ...
+    def tell(self, heard: Callable[[int], object]) -> None:
+        """Call it on the loop, with the time."""
 
     def watch(self, link: Link, sock: socket.socket, before: int, events: int) -> None: ...
 
