@@ -42,7 +42,7 @@ def test_figures_are_only_printed_if_nothing_else_is_asked_for(capsys: pytest.Ca
     docs = tables.RECORD.read_bytes()
     assert main(["slow"]) == 0
     assert tables.RECORD.read_bytes() == docs
-    assert "minutes" in capsys.readouterr().out
+    assert "min, as long as" in capsys.readouterr().out
 
 
 def test_an_unknown_part_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,8 +50,8 @@ def test_a_page_of_rules_measures_no_cpu_and_no_memory(name: str) -> None:
 
 
 def test_the_estimate_is_how_long_the_parts_took() -> None:
-    assert tables.estimate(RECORD, ["kills"]).startswith("about 2 minutes")
-    assert tables.estimate(RECORD, ["kills", "scale"]).startswith("about 2 minutes")
+    assert tables.estimate(RECORD, ["kills"]).startswith("about 2 min")
+    assert tables.estimate(RECORD, ["kills", "scale"]).startswith("about 2 min")
 
 
 def test_each_page_of_figures_has_an_end_for_each_of_its_marks() -> None:

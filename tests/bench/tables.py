@@ -64,7 +64,7 @@ def _machine() -> str:
 def estimate(record: Record, names: Iterable[str]) -> str:
     """How long these parts will take, by how long they took."""
     took_s = sum(record[name]["took_s"] for name in names if name in record)
-    return f"about {max(1, round(took_s / 60))} minutes, as the last record took"
+    return f"about {max(1, round(took_s / 60))} min, as long as the last record took"
 
 
 def figures_of(record: Record, part: str) -> list[Figure]:
