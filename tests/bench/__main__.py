@@ -31,10 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}, expected some of {', '.join(parts.NAMES)}")
     names = options.parts or parts.NAMES
     print(tables.estimate(tables.read(tables.RECORD), names), flush=True)
-    failed = [name for name in names if not _measured(name, tables.RECORD if options.record else options.json)]
-    if options.record:
-        tables.render()
-        plot.draw()
+    failed = []
+    for name in names:
+        if not _measured(name, tables.RECORD if options.record else options.json):
+            failed.append(name)
+        if options.record:  # now, so that a run that is broken off leaves no page behind its record
+            tables.render()
+            plot.draw()
     print(f"\n{'missed in: ' + ', '.join(failed) if failed else 'every goal was met'}")
     return 1 if failed else 0
 
