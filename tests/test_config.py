@@ -739,8 +739,8 @@ def test_all_placeholders_that_mean_nothing_are_told_with_what_else_is_wrong_in_
     found = problems(write(MINIMAL.replace("wss://feed.example/ws", url)))
     assert [re.sub(" expected| and what.*", "", problem.partition(";")[0]) for problem in found] == [
         "5: url needs a URL that begins with ws:// or wss:// (did you mean ws://?)",
-        "5: url, character 10: a ${...} is no name, did you mean ${shard}?",
-        "5: url, character 20: a ${...:...} asks an unknown source, env, file, credential",
+        "5: url, placeholder 1: a ${...} is no name, did you mean ${shard}?",
+        "5: url, placeholder 2: a ${...:...} asks an unknown source, env, file, credential",
         "5: url: ${env:NOPE} is not set in the environment",
     ]
 
