@@ -314,7 +314,7 @@ class Daemon:
             print(f"tenured: {printable(reason)}", file=sys.stderr)
 
     def _health(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return health.health(self._state, boottime_ns(), self._courier.stuck, self._children.reports())
+        return health.health(self._state, self._courier.stuck, self._children.reports())
 
     def _drain(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         """As the first SIGTERM; asking again does not hurry it."""

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from supervisor.core.model import SECOND, Report
-from supervisor.core.phases import Held, Idle, Vacant
+from supervisor.core.phases import Held
 from supervisor.core.state import State
 
 TROUBLES_MAX = 8
 
 
-def health(state: State, now_ns: int, stuck_calls: int, reports: Mapping[str, Report]) -> dict[str, Any]:
-    """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill;
-    what is wrong with a shard (`troubles`, of `TROUBLES_MAX` at most) makes it neither: another host would fare no
-    better with a feed that refuses us."""
+def health(state: State, stuck_calls: int, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """The answer to `health`: `ready` unless there is a `reason`. An outage of the store makes it unready, not ill, and
+    so do children that crash, from the first time until one has run for a while, so that no look falls in between;
+    what else is wrong with a shard (`troubles`, of `TROUBLES_MAX` at most) makes it neither: another host would fare
+    no better with a feed that refuses us."""
     held = [shard.phase for shard in state.shards.values() if isinstance(shard.phase, Held)]
-    reasons = _reasons(state, held, now_ns)
+    reasons = _reasons(state, held)
     return {
         "supervisor": state.me,
         "stage": state.stage,
@@ -36,12 +37,12 @@ def _troubles(state: State, reports: Mapping[str, Report]) -> dict[str, str]:
     for shard in state.shards.values():
         report = reports.get(shard.name)
         text = shard.crash or (report.trouble if report else "")
-        if text and not isinstance(shard.phase, Idle) and len(found) < TROUBLES_MAX:
+        if text and len(found) < TROUBLES_MAX:
             found[shard.name] = text
     return found
 
 
-def _reasons(state: State, held: list[Held], now_ns: int) -> list[str]:
+def _reasons(state: State, held: list[Held]) -> list[str]:
     reasons = []
     if state.stage != "active":
         reasons.append(f"it is {state.stage}")
@@ -50,13 +51,9 @@ def _reasons(state: State, held: list[Held], now_ns: int) -> list[str]:
     waiting = sum(phase.stage != "running" for phase in held)
     if waiting:
         reasons.append(f"{waiting} of {len(held)} children do not run")
-    crashed = [
-        shard.name
-        for shard in state.shards.values()
-        if isinstance(shard.phase, Vacant | Idle) and now_ns < shard.start_ns
-    ]
+    crashed = [shard.name for shard in state.shards.values() if shard.crash]
     if crashed:
-        reasons.append(f"{len(crashed)} shards wait to start again after a crash, {crashed[0]} among them")
+        reasons.append(f"of {len(crashed)} shards no child has run for a minute since a crash, {crashed[0]} among them")
     bad = sorted(state.watch.bad.keys() & state.rules.shards.keys())
     if bad:
         reasons.append(f"the rows of {len(bad)} shards do not parse, that of {bad[0]} among them")

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core import claim, crash, lease
-from supervisor.core.model import SECOND, Apply, Exited, Report
-from supervisor.core.phases import Held, Shard, Turn, Vacant, Wanted
-from supervisor.records import TROUBLE_MAX_BYTES
+from supervisor.core import claim, crash, lease, poll, reload
+from supervisor.core.model import SECOND, Apply, Exited, Reconfigured, Report, ShardRule
+from supervisor.core.phases import Held, Idle, Shard, Tried, Turn, Vacant, Wanted
+from supervisor.records import TROUBLE_MAX_BYTES, Lease
 from supervisor.writes import Applied, Claim, Release, Renew, after_claim
-from tests.core import OTHER, free, held, ns, only, own_row, report, shard, turn
+from tests.core import OTHER, free, held, ns, only, own_row, report, shard, snapshot, state, turn
+from tests.core import claim as claim_of
 from tests.core import lease as row_of
 
 SAID = "KeyError: 'price' at feed.py:12"
@@ -84,8 +85,41 @@ def test_a_child_that_is_replaced_and_one_that_is_released_for_another_reason_le
     known = lease.exited(stopped, turn(0.2), Exited("s/0", 8, report(0.2, trouble=SAID), "exited with 0"))
     assert (isinstance(known.phase, Vacant), known.crash) == (True, "")
     now = turn(0.3)
-    lease.exited(lease.stop(replace(held(), crash=WHY), turn(0.2), "moved"), now, Exited("s/0", 8, report(0.3)))
-    assert written(now, Release).trouble == ""
+    moving = lease.stop(replace(held(), crash=WHY), turn(0.2), "moved")
+    known = lease.exited(moving, now, Exited("s/0", 8, report(0.3)))
+    assert (written(now, Release).trouble, known.crash) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (free(), WHY),
+        (own_row(), WHY),
+        (row_of(), ""),
+        (free(paused=True), ""),
+    ],
+    ids=["free", "ours", "of another", "paused"],
+)
+def test_a_crash_of_ours_is_told_until_somebody_else_has_the_shard_or_nobody_shall(row: Lease, told: str) -> None:
+    known = state(shard(Idle(), crash=WHY))
+    assert poll.snapshotted(known, turn(1), snapshot(row), ns(0.9)).shards["s/0"].crash == told
+
+
+def test_a_crash_is_forgotten_when_its_shard_is_no_longer_configured_here() -> None:
+    known = state(shard(Idle(), crash=WHY))
+    now = turn(1)
+    known = reload.reconfigure(known, now, Reconfigured(replace(known.rules, shards={"s/1": ShardRule()})))
+    assert known.shards["s/0"].crash == ""
+
+
+@pytest.mark.parametrize("told", ["", "its child was killed by SIGSEGV"])
+def test_a_claim_that_is_found_late_tells_the_crash_that_it_was_made_for_and_no_older_one(told: str) -> None:
+    late = Tried(claim_of(trouble=told), ns(0))
+    known = shard(Wanted(ns(5), ns(3)), crash=WHY, unsettled=(late,))
+    known = claim.read_wanted(known, turn(1), own_row(), claimable=False)
+    again = turn(1.1)
+    claim.tick_vacant(known, again)
+    assert written(again, Claim).trouble == told
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 It stands there from the first crash on: in the claim that starts the next child, in each renewal, and in the release of
 an owner that gives the shard up for that; so it does with whoever takes the shard then. It ends when a child has run
-for `OVER_AFTER_NS`.
+for `OVER_AFTER_NS`; with us also when somebody else has the shard, or nobody is to run it here.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Shard:
     settled_ns: int = 0  # reads asked before this instant show the past
     crashes: tuple[int, ...] = ()
     start_ns: int = 0  # not before this instant, because of crashes
-    crash: str = ""  # why its child last ended unasked, here or where it was given up, until one has lived on
+    crash: str = ""  # why its child last ended unasked, here or where it was given up, while that is ours to tell
     gave_up_ns: int | None = None  # released after crashes or by a move: somebody else may try first
     failed_ns: int | None = None  # last released after crashes
     kept: int = 0  # the epoch in which we do not ask for it: an operator put it there, or our wish was refused

@@ -74,8 +74,11 @@ def _see(shard: Shard, turn: Turn, row: Lease | None, asked_ns: int) -> Shard:
 
 
 def _remember(shard: Shard, turn: Turn, row: Lease) -> Shard:
-    """What a row adds to what we know of its shard. Once somebody else had it, we need not leave it to others more."""
+    """What a row adds to what we know of its shard. Once somebody else had it, we need not leave it to others more, nor
+    is its crash ours to tell; nor is that of a paused one."""
     other = row.owner not in (None, turn.me)
+    if shard.crash and (other or row.paused) and isinstance(shard.phase, Idle | Wanted):
+        shard = replace(shard, crash="")
     if row.epoch <= shard.seen and not (other and (shard.gave_up_ns or not shard.had_owner)):
         return shard
     gave_up_ns = None if other else shard.gave_up_ns

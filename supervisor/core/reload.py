@@ -22,9 +22,8 @@ def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
     """The state under the new rules."""
     turn.rules = rules = event.rules
     kept = [replace(state.shards.get(name) or Shard(name, rule), rule=rule) for name, rule in rules.shards.items()]
-    gone = [
-        _dismiss(replace(shard, rule=None), turn) for shard in state.shards.values() if shard.name not in rules.shards
-    ]
+    dropped = [shard for shard in state.shards.values() if shard.name not in rules.shards]
+    gone = [_dismiss(replace(shard, rule=None, crash=""), turn) for shard in dropped]
     watch = replace(state.watch, longest_ns=max(state.watch.longest_ns, rules.duration_ns))
     state = replace(state.with_shards([*kept, *gone]), rules=rules, watch=watch, rejected="")
     return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
