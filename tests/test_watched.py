@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.child import task
+from tests.child import Child, task
+from tests.feed import Feed, Peer
+from tests.wait import until
 from workers.board import Board
+from workers.handler import Handler
 from workers.log import Log
+from workers.resuming import watched
 from workers.resuming.looking import looked
 from workers.resuming.marks import Marks
 from workers.resuming.watched import AGE_MIN_NS, MESSAGES_MIN, Watched
@@ -89,6 +93,27 @@ def test_behind_a_handler_each_pointer_is_watched_where_it_is_used() -> None:
         desk.marks.ids([MARKED] * MESSAGES_MIN)
         desk.at_ns += AGE_MIN_NS
     assert [record["reason"].partition(":")[0] for record in desk.records] == ["sequence", "checkpoint", "id"]
+
+
+@pytest.mark.parametrize("handler", [None, Handler])
+def test_a_child_tells_what_its_pointers_do_not_find(
+    handler: type[Handler] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "AGE_MIN_NS", 1)
+    monkeypatch.setattr(watched, "MESSAGES_MIN", 3)
+
+    def behave(peer: Peer) -> None:
+        peer.accept()
+        while not peer.feed.closing.wait(0.01):
+            peer.text(MARKED)
+
+    with Feed(behave) as feed:
+        found = task(feed.url, pointer="/sq", id="/id", sequence="/seq", handler="x:Y" if handler else "")
+        with Child(found, handler) as child:
+            until(lambda: len(child.log("config.warning")) == 2, 20)
+            keys = sorted(record["reason"].partition(" leads")[0] for record in child.log("config.warning"))
+            assert keys == ["checkpoint: /sq", "id: /id"]
+            assert (child.slot.read_trouble() or "").endswith("(and 1 more)")
 
 
 @pytest.mark.parametrize(

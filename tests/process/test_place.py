@@ -10,7 +10,7 @@ from tests.process.host import Host, tenured
 from tests.test_place import KNOWN, TASK, answer, hang, served
 from tests.wait import until
 
-NOWHERE = "ws://127.0.0.1:9/"
+NOWHERE = "ws://127.0.0.1:9/${index}"
 
 
 def test_the_status_shows_the_task_and_the_zone(tmp_path: Path) -> None:
