@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core import poll
+from supervisor.core import poll, reload
 from supervisor.core.create import CREATIONS_MAX, LEFT_POLLS
-from supervisor.core.model import Apply, Effects
+from supervisor.core.model import SECOND, Apply, Effects, Reconfigured
 from supervisor.core.state import State
 from supervisor.records import Lease, Member
 from supervisor.writes import Create
@@ -66,6 +66,32 @@ def test_what_may_have_been_owned_waits_for_a_lease_duration(cause: str) -> None
         known, out = look(known, seconds)
         assert created(out) == []
     assert created(look(known, later_s + 11)[1])
+
+
+def test_of_a_fleet_that_a_reload_gives_more_shards_each_creates_its_part_and_nobody_anothers() -> None:
+    members = [ME, OTHER, *(f"h{number}:{number}:{number}" for number in range(8))]
+    found = []
+    for me in members:
+        known = replace(state(rules=rules(1), polls=100, own_seen=100), me=me)
+        for second in range(60):
+            known, out = look_among(known, second, me, members)
+            assert created(out) == []
+        known = replace(reload.reconfigure(known, turn(59.5), Reconfigured(rules(COUNT))), me=me)
+        known, out = look_among(known, 60, me, members)
+        ours = created(out)
+        found += ours
+        assert created(look_among(known, 61, me, members)[1]) == ours
+        left_s = 59.5 + LEFT_POLLS * known.poll_ns / SECOND
+        assert len(created(look_among(known, left_s, me, members)[1])) == COUNT - 1
+    assert sorted(found) == sorted(f"s/{index}" for index in range(1, COUNT))
+
+
+def look_among(known: State, seconds: float, me: str, members: list[str]) -> tuple[State, Effects]:
+    now = replace(turn(seconds), me=me)
+    seen = [member(name, shards=ALL, beat=round(seconds * 10)) for name in members]
+    row = lease(shard="s/0", owner=members[-1], beat=round(seconds * 10))
+    after = poll.snapshotted(known, now, snapshot(*seen, row), ns(seconds))
+    return after, now.out
 
 
 def test_what_its_creator_leaves_missing_is_created_by_anybody_two_polls_later() -> None:

@@ -36,7 +36,7 @@ def create(state: State, turn: Turn, fleet: Fleet) -> State:
 
 def _ours_to_create(state: State, turn: Turn, fleet: Fleet) -> list[str]:
     """The missing rows that may be created, each by the member that the common order puts first, since all others
-    would be refused; what it leaves missing for two polls, by anybody."""
+    would be refused; what it leaves missing for two polls since it could create it, by anybody."""
     watch, now_ns = state.watch, turn.ns
     empty = state.empty_ns is not None and watch.watched_ns <= state.empty_ns
     missing = [
@@ -49,10 +49,12 @@ def _ours_to_create(state: State, turn: Turn, fleet: Fleet) -> list[str]:
     creators = balance.assign(
         missing, [replace(peer, capacity=len(missing)) for peer in fleet.peers.values()], {}, len(missing)
     )
-    patience_ns = watch.longest_ns + LEFT_POLLS * state.poll_ns
 
-    def is_ours(name: str) -> bool:
+    def is_overdue(name: str) -> bool:
         since_ns = missing_ns(watch, name)
-        return creators.get(name) == state.me or (since_ns is not None and now_ns >= since_ns + patience_ns)
+        if since_ns is None:
+            return False
+        due_ns = max(since_ns + watch.longest_ns, state.shards[name].configured_ns)
+        return now_ns >= due_ns + LEFT_POLLS * state.poll_ns
 
-    return [name for name in missing if is_ours(name)]
+    return [name for name in missing if creators.get(name) == state.me or is_overdue(name)]

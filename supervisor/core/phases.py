@@ -115,6 +115,7 @@ class Shard:
     name: str
     rule: ShardRule | None  # None: no longer configured here
     phase: Phase = field(default_factory=Idle)
+    configured_ns: int = 0  # when a reload brought it
     seen: int = 0  # highest epoch in any row seen
     tried: int = 0  # highest epoch in any write tried
     had_owner: bool = False  # somebody else was seen to own it since our start

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from supervisor.changes import RELOADED
 from supervisor.core import lease
-from supervisor.core.model import Outdated, Reconfigured
+from supervisor.core.model import Outdated, Reconfigured, ShardRule
 from supervisor.core.phases import Held, Idle, Phase, Shard, Turn, Vacant, Wanted
 from supervisor.core.state import State
 
@@ -21,12 +21,18 @@ from supervisor.core.state import State
 def reconfigure(state: State, turn: Turn, event: Reconfigured) -> State:
     """The state under the new rules."""
     turn.rules = rules = event.rules
-    kept = [replace(state.shards.get(name) or Shard(name, rule), rule=rule) for name, rule in rules.shards.items()]
+    kept = [_configured(state.shards.get(name), turn, name, rule) for name, rule in rules.shards.items()]
     dropped = [shard for shard in state.shards.values() if shard.name not in rules.shards]
     gone = [_dismiss(replace(shard, rule=None, crash=""), turn) for shard in dropped]
     watch = replace(state.watch, longest_ns=max(state.watch.longest_ns, rules.duration_ns))
     state = replace(state.with_shards([*kept, *gone]), rules=rules, watch=watch, rejected="")
     return replace(state, round_ns=min(state.round_ns, turn.ns + state.round_every_ns))
+
+
+def _configured(shard: Shard | None, turn: Turn, name: str, rule: ShardRule) -> Shard:
+    if shard is None or shard.rule is None:
+        shard = replace(shard or Shard(name, rule), configured_ns=turn.ns)
+    return replace(shard, rule=rule)
 
 
 def mark(state: State, turn: Turn, event: Outdated) -> State:
