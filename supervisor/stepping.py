@@ -1,8 +1,9 @@
 """One step after the other: what happened goes into the lease set, and what that decides is carried out.
 
 What holds: steps never overlap, and an event that comes while effects are carried out waits for its turn; there is a
-tick when the state says that time alone changes something, from `begin` on; an exception of a step, or of an effect, is
-the last thing that happens, as nothing that is known can be relied on after it. The clock is read here, once a step.
+tick when the state says that time alone changes something, from `begin` on; an exception of a step, of an effect, or of
+the question what is due next, is the last thing that happens, as nothing that is known can be relied on after it. The
+clock is read here, once a step.
 """
 
 from __future__ import annotations
@@ -81,6 +82,11 @@ class Stepping:
         self._planned = False
         if self._timer is not None:
             self._timer.cancel()
-        if self._begun:
-            wait_s = max(0, leaseset.due_ns(self.state) - boottime_ns()) / 1e9
-            self._timer = self._loop.call_later(wait_s, self._tick)
+        if not self._begun or self._ended:
+            return
+        try:
+            due_ns = leaseset.due_ns(self.state)
+        except Exception as error:
+            self._broke(error)
+            return
+        self._timer = self._loop.call_later(max(0, due_ns - boottime_ns()) / 1e9, self._tick)

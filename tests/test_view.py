@@ -437,6 +437,13 @@ def test_a_large_fleet_in_trouble_says_in_how_many_shards_and_what_it_is() -> No
     assert narrow.count("trouble in 55, such as sink: no answer from collector.example:443 for 12 s") == 2
 
 
+def test_a_large_fleet_in_which_children_end_again_and_again_says_in_how_many_shards() -> None:
+    crashing = many(2 * ROWS_MAX + 10, history=(f"7 x {NOW // 1000 - 12} restart x3",))
+    lines = [line for line in text_of(crashing).splitlines() if "trouble in 55, such as its child ended again" in line]
+    assert len(lines) == 2
+    assert "trouble in" not in text_of(many(2 * ROWS_MAX + 10, history=(f"7 x {NOW // 1000 - 12} reloaded x3",)))
+
+
 @pytest.mark.parametrize("trouble", ["\x1b[2Jgone\r\n", "\u202eback", "[bold red]loud[/]", "x" * 100_000])
 def test_no_trouble_of_a_row_moves_the_cursor_colours_the_screen_or_fills_it(trouble: str) -> None:
     text = text_of(seen(member(ME), lease("t/0", trouble=trouble)))

@@ -17,6 +17,7 @@ from supervisor.showing.verdict import FINE, is_in_trouble, last_crash, refuses
 
 _LISTED_MAX = 12
 _FOLDED_MAX = 60
+_CRASHING = "its child ended again and again"
 _HINTS = {
     "silent": "owned and renewed, but no connection is open; the note says why, or the log of the owner",
     "stale": "not renewed in time; whoever is live and configured for it claims it once the lease has run out",
@@ -135,9 +136,10 @@ def note(shard: ShardView, names: dict[str, str], at: int) -> str:
     return "; ".join(told)
 
 
-def note_of(group: Sequence[ShardView]) -> str:
+def note_of(group: Sequence[ShardView], at: int) -> str:
     """Of many shards: in how many something is wrong, and what it is in most of them."""
-    found = Counter(shard.trouble for shard in group if shard.trouble is not None)
+    wrong = (shard.trouble or (_CRASHING if last_crash(shard, at) else None) for shard in group)
+    found = Counter(trouble for trouble in wrong if trouble is not None)
     if not found:
         return ""
     (trouble, _), *_others = found.most_common(1)

@@ -94,10 +94,10 @@ def _of_shards(fleet: FleetView, names: dict[str, str], every: bool) -> tuple[li
         return ([_of_shard(shard, names, fleet.at) for shard in wrong + fine],)
     special = wrong + [shard for shard in fine if note(shard, names, fleet.at)]
     if len(special) > ROWS_MAX:
-        return (_groups(fleet.shards, names),)
+        return (_groups(fleet.shards, names, fleet.at),)
     single = {shard.shard for shard in special}
     others = [shard for shard in fine if shard.shard not in single]
-    return [_of_shard(shard, names, fleet.at) for shard in special], _groups(others, names)
+    return [_of_shard(shard, names, fleet.at) for shard in special], _groups(others, names, fleet.at)
 
 
 def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
@@ -114,15 +114,15 @@ def _of_shard(shard: ShardView, names: dict[str, str], at: int) -> Row:
     }
 
 
-def _groups(shards: Sequence[ShardView], names: dict[str, str]) -> list[Row]:
+def _groups(shards: Sequence[ShardView], names: dict[str, str], at: int) -> list[Row]:
     """A row for each state and owner: how many shards and connections, and the highest of the ages."""
     groups: dict[tuple[int, str], list[ShardView]] = {}
     for shard in shards:
         groups.setdefault((STATES.index(shard.state), _owner(shard.owner, names)), []).append(shard)
-    return [_of_group(STATES[state], owner, group) for (state, owner), group in sorted(groups.items())]
+    return [_of_group(STATES[state], owner, group, at) for (state, owner), group in sorted(groups.items())]
 
 
-def _of_group(state: str, owner: str, group: Sequence[ShardView]) -> Row:
+def _of_group(state: str, owner: str, group: Sequence[ShardView], at: int) -> Row:
     quiet = [shard.quiet_ms for shard in group if shard.quiet_ms is not None]
     renewed = [shard.renewed_ago_ms for shard in group if shard.renewed_ago_ms is not None]
     return {
@@ -133,7 +133,7 @@ def _of_group(state: str, owner: str, group: Sequence[ShardView]) -> Row:
         "QUIET": cell(age(max(quiet, default=None))),
         "RENEWED": cell(ago(max(renewed, default=None))),
         "WHICH": cell(folded([shard.shard for shard in group])),
-        "NOTE": cell(note_of(group)),
+        "NOTE": cell(note_of(group, at)),
     }
 
 
