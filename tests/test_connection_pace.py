@@ -394,6 +394,7 @@ def test_what_one_host_asks_for_holds_up_no_attempt_that_goes_to_another_one_by_
 
     def closed(peer: Peer) -> None:
         if peer.path == "/0":
+            child.word(OPEN, 1)  # else the other one would be held up, rightly
             peer.refuse(429, "Retry-After: 3000")
             return
         peer.accept()
@@ -402,8 +403,8 @@ def test_what_one_host_asks_for_holds_up_no_attempt_that_goes_to_another_one_by_
     url = tmp_path / "url"
     with Feed(closed) as first, Feed(good) as other:
         url.write_text(first.url)
-        with Child(task(f"${{file:{url}}}/0", f"${{file:{url}}}/1")) as child:
-            child.word(OPEN, 1)
+        child = Child(task(f"${{file:{url}}}/0", f"${{file:{url}}}/1"))
+        with child:
             until(lambda: floors.read(child.words, REFUSED), 20)
             url.write_text(other.url)
             cut.set()
